@@ -1,0 +1,73 @@
+//! The catalogue of error codes: stable names that clients branch on. Each has a page in `docs/errors/`.
+
+use std::fmt;
+
+macro_rules! codes {
+    ($($variant:ident $text:literal $title:literal;)+) => {
+        /// Why a call was refused or failed, as a stable name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Code { $($variant),+ }
+
+        impl Code {
+            pub const ALL: &'static [Code] = &[$(Code::$variant),+];
+
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Code::$variant => $text),+ }
+            }
+
+            /// One short sentence that is the same for every occurrence.
+            pub const fn title(self) -> &'static str {
+                match self { $(Code::$variant => $title),+ }
+            }
+        }
+    };
+}
+
+codes! {
+    MalformedJson "MALFORMED_JSON" "The body is not well-formed JSON";
+    BadCursor "BAD_CURSOR" "The cursor is not one that this list gave out";
+    BadRequest "BAD_REQUEST" "The request cannot be read";
+    InvalidFields "INVALID_FIELDS" "Some fields are not acceptable";
+    TokenMissing "TOKEN_MISSING" "A bearer token is needed";
+    TokenInvalid "TOKEN_INVALID" "The bearer token is not acceptable";
+    TokenExpired "TOKEN_EXPIRED" "The bearer token has expired";
+    Forbidden "FORBIDDEN" "The caller's role does not allow this";
+    UserNotActive "USER_NOT_ACTIVE" "The user is not active";
+    NotFound "NOT_FOUND" "There is nothing at this address";
+    MethodNotAllowed "METHOD_NOT_ALLOWED" "The address does not take this method";
+    RequestTimeout "REQUEST_TIMEOUT" "The request's body came too slowly";
+    BodyTooLarge "BODY_TOO_LARGE" "The body is larger than the limit";
+    UnsupportedMediaType "UNSUPPORTED_MEDIA_TYPE" "The body must be application/json";
+    EventNotFound "EVENT_NOT_FOUND" "There is no such event";
+    EventExists "EVENT_EXISTS" "An event with this id exists already";
+    EventTransitionRefused "EVENT_TRANSITION_REFUSED" "The event's status does not allow this";
+    EventFieldFrozen "EVENT_FIELD_FROZEN" "The field cannot change in the event's present status";
+    EventNotReady "EVENT_NOT_READY" "The event cannot be opened as it is";
+    UserNotFound "USER_NOT_FOUND" "The registry does not know this user";
+    StoreBusy "STORE_BUSY" "Too much work is waiting";
+    StoreUnavailable "STORE_UNAVAILABLE" "The store cannot be reached";
+    OutcomeUnknown "OUTCOME_UNKNOWN" "It is not known whether the change was made";
+    ShuttingDown "SHUTTING_DOWN" "The server is stopping";
+    InternalError "INTERNAL_ERROR" "Something broke on our side";
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Code;
+
+    #[test]
+    fn codes_are_distinct_upper_snake_case() {
+        let mut seen = std::collections::HashSet::new();
+        for code in Code::ALL {
+            let text = code.as_str();
+            assert!(text.chars().all(|c| c.is_ascii_uppercase() || c == '_'), "{text}");
+            assert!(seen.insert(text), "{text} twice");
+        }
+    }
+}

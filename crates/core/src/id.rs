@@ -1,0 +1,115 @@
+//! Identifiers. Their alphabets are chosen so that no two different idempotency keys can come out equal.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The longest `eventId`, `rewardId` or `couponId`.
+pub const NAME_MAX: usize = 64;
+/// The longest `userId`.
+pub const USER_MAX: usize = 128;
+
+fn check_name(text: &str) -> Result<(), String> {
+    let fits = (1..=NAME_MAX).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.');
+    if fits { Ok(()) } else { Err(format!("must be 1 to {NAME_MAX} of the characters A-Z a-z 0-9 _ .")) }
+}
+
+fn check_user(text: &str) -> Result<(), String> {
+    let fits = (1..=USER_MAX).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_graphic() && b != b'#' && b != b'/');
+    if fits {
+        Ok(())
+    } else {
+        Err(format!("must be 1 to {USER_MAX} visible ASCII characters other than # and /"))
+    }
+}
+
+macro_rules! identifiers {
+    ($($(#[$doc:meta])* $name:ident, $check:ident;)+) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            pub fn parse(text: impl Into<String>) -> Result<Self, String> {
+                let text = text.into();
+                $check(&text)?;
+                Ok(Self(text))
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = String;
+            fn try_from(text: String) -> Result<Self, String> {
+                Self::parse(text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> String {
+                id.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    )+ };
+}
+
+identifiers! {
+    /// An event, named by the operator who creates it.
+    EventId, check_name;
+    /// A reward within its event.
+    RewardId, check_name;
+    CouponId, check_name;
+    /// A person who takes part, as the token's `sub` names them.
+    UserId, check_user;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EventId, UserId};
+
+    #[test]
+    fn alphabets() {
+        let long = "a".repeat(64);
+        let too_long = "a".repeat(65);
+        for (text, fits) in [
+            ("drop_1", true),
+            ("A.b_9", true),
+            (long.as_str(), true),
+            (too_long.as_str(), false),
+            ("", false),
+            ("with-hyphen", false),
+            ("sp ace", false),
+            ("이벤트", false),
+            ("a/b", false),
+        ] {
+            assert_eq!(EventId::parse(text).is_ok(), fits, "{text:?}");
+        }
+        let long = "u".repeat(128);
+        let too_long = "u".repeat(129);
+        for (text, fits) in [
+            ("u-1", true),
+            ("mail@host!", true),
+            (long.as_str(), true),
+            (too_long.as_str(), false),
+            ("", false),
+            ("a#b", false),
+            ("a/b", false),
+            ("a b", false),
+            ("tab\t", false),
+            ("é", false),
+        ] {
+            assert_eq!(UserId::parse(text).is_ok(), fits, "{text:?}");
+        }
+    }
+}

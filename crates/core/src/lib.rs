@@ -1,0 +1,20 @@
+//! Guerdon's rules, and nothing else: no I/O, no clock, no randomness that is not passed in.
+//!
+//! Every part has a module of the same name in the other crates; here it holds the part's types, its transition
+//! table and its decisions as plain functions.
+
+pub mod audit;
+pub mod code;
+pub mod events;
+pub mod fields;
+pub mod id;
+pub mod identity;
+pub mod money;
+pub mod rejection;
+pub mod time;
+pub mod users;
+
+pub use code::Code;
+pub use id::{CouponId, EventId, RewardId, UserId};
+pub use rejection::Rejection;
+pub use time::Timestamp;

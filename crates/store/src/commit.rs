@@ -1,0 +1,236 @@
+//! The committer: one thread that owns the process's only write connection and runs what waits in groups.
+
+mod checkpoint;
+mod session;
+
+pub(crate) use checkpoint::Checkpointer;
+pub(crate) use session::Session;
+
+use crate::fault::Fault;
+use crate::lanes::{Lanes, Next, Slice};
+use crate::metrics::{CommandLabels, StoreMetrics};
+use crate::stopwatch::Stopwatch;
+use session::Commit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often a group is run again after it lost against others, or lost its connection.
+const ATTEMPTS_MAX: u32 = 6;
+const BACKOFF_FIRST: Duration = Duration::from_millis(5);
+/// How often a file that met an I/O error is looked at again.
+const RECOVERY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the committer tells the rest of the process about itself.
+#[derive(Debug, Default)]
+pub(crate) struct Pulse {
+    /// When the group under way began.
+    busy_since: Mutex<Option<Stopwatch>>,
+    halted: AtomicBool,
+}
+
+impl Pulse {
+    fn set_busy(&self, since: Option<Stopwatch>) {
+        *self.busy_since.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
+    pub(crate) fn busy_for(&self) -> Duration {
+        let since = *self.busy_since.lock().unwrap_or_else(PoisonError::into_inner);
+        since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    pub(crate) fn is_halted(&self) -> bool {
+        self.halted.load(Ordering::Acquire)
+    }
+}
+
+pub(crate) struct Committer {
+    session: Session,
+    lanes: Arc<Lanes>,
+    pulse: Arc<Pulse>,
+    metrics: StoreMetrics,
+    jitter: Jitter,
+    recovery_tried: Option<Stopwatch>,
+}
+
+impl Committer {
+    pub(crate) fn new(
+        session: Session,
+        lanes: Arc<Lanes>,
+        pulse: Arc<Pulse>,
+        metrics: StoreMetrics,
+        seed: u64,
+    ) -> Self {
+        Self { session, lanes, pulse, metrics, jitter: Jitter(seed | 1), recovery_tried: None }
+    }
+
+    /// Runs until the lanes are closed and empty.
+    pub(crate) fn run(mut self) {
+        let lanes = Arc::clone(&self.lanes);
+        loop {
+            let patience = self.session.is_halted().then_some(RECOVERY_INTERVAL);
+            match lanes.next(patience) {
+                Next::Commit(slice) => {
+                    let started = Stopwatch::start();
+                    self.pulse.set_busy(Some(started));
+                    self.metrics.waiting.set(i64::try_from(lanes.waiting()).unwrap_or(i64::MAX));
+                    self.commit(slice, started);
+                    self.pulse.set_busy(None);
+                }
+                Next::Nothing => {}
+                Next::Closed => break,
+            }
+            if self.session.is_halted() {
+                self.recover();
+            }
+        }
+        self.session.close();
+    }
+
+    /// Tries now and then to reopen the file after an I/O error.
+    fn recover(&mut self) {
+        self.pulse.halted.store(true, Ordering::Release);
+        self.metrics.halted.set(1);
+        if self.recovery_tried.is_some_and(|tried| tried.elapsed() < RECOVERY_INTERVAL) {
+            return;
+        }
+        self.recovery_tried = Some(Stopwatch::start());
+        match self.session.recover() {
+            Ok(()) => {
+                self.recovery_tried = None;
+                self.pulse.halted.store(false, Ordering::Release);
+                self.metrics.halted.set(0);
+                tracing::info!("the database file was reopened and is sound; the writer goes on");
+            }
+            Err(fault) => tracing::error!(%fault, "the database file cannot be written; trying again"),
+        }
+    }
+
+    fn commit(&mut self, mut slice: Box<dyn Slice>, started: Stopwatch) {
+        let labels = CommandLabels { command: slice.name() };
+        let count = u64::try_from(slice.len()).unwrap_or(u64::MAX);
+        match self.commit_with_retries(&mut *slice) {
+            Ok(()) => {
+                self.metrics.group_seconds.get_or_create(&labels).observe(started.elapsed().as_secs_f64());
+                #[expect(clippy::cast_precision_loss, reason = "a group has far fewer than 2^52 commands")]
+                self.metrics.group_commands.observe(count as f64);
+                self.metrics.commands.get_or_create(&labels).inc_by(count);
+                slice.answer();
+            }
+            Err(fault) => {
+                tracing::warn!(command = labels.command, commands = count, %fault, "a group was not committed");
+                self.metrics.failed_commands.get_or_create(&labels).inc_by(count);
+                slice.fail(fault);
+            }
+        }
+    }
+
+    fn commit_with_retries(&mut self, slice: &mut dyn Slice) -> Result<(), Fault> {
+        let mut attempt = 1;
+        loop {
+            let fault = match self.try_commit(slice) {
+                Ok(()) => return Ok(()),
+                Err(fault) => fault,
+            };
+            let again = match fault {
+                Fault::Conflict(_) => attempt < ATTEMPTS_MAX,
+                // A connection that turns out to be dead is made anew once; a server that is down answers for itself.
+                Fault::Unavailable(_) => attempt == 1 && self.session.is_cut_off(),
+                _ => false,
+            };
+            if !again {
+                return Err(fault);
+            }
+            tracing::debug!(command = slice.name(), attempt, %fault, "a group is run again");
+            self.metrics.retried_groups.inc();
+            if matches!(fault, Fault::Conflict(_)) {
+                std::thread::park_timeout(self.jitter.backoff(attempt));
+            }
+            attempt += 1;
+        }
+    }
+
+    fn try_commit(&mut self, slice: &mut dyn Slice) -> Result<(), Fault> {
+        self.session.begin(&self.metrics)?;
+        let limit = slice.rows_limit();
+        match guarded(|| slice.run(&mut self.session.tx().limit_rows(limit))) {
+            Ok(()) => self.finish(),
+            Err(fault) if fault.is_the_commands_own() => {
+                self.session.rollback();
+                self.isolate(slice, fault)
+            }
+            Err(fault) => {
+                self.session.rollback();
+                Err(fault)
+            }
+        }
+    }
+
+    /// Runs the group again one command at a time, so that only the culprit fails.
+    fn isolate(&mut self, slice: &mut dyn Slice, fault: Fault) -> Result<(), Fault> {
+        if slice.len() == 1 {
+            tracing::error!(command = slice.name(), %fault, "a command failed");
+            return Err(fault);
+        }
+        self.metrics.isolated_groups.inc();
+        self.session.begin(&self.metrics)?;
+        let limit = slice.rows_limit();
+        for index in 0..slice.len() {
+            let outcome = self
+                .session
+                .savepoint()
+                .and_then(|()| guarded(|| slice.run_one(&mut self.session.tx().limit_rows(limit), index)));
+            let kept = match outcome {
+                Ok(()) => self.session.release_savepoint(),
+                Err(fault) if fault.is_the_commands_own() => {
+                    tracing::error!(command = slice.name(), %fault, "a command failed; its group goes on without it");
+                    slice.fail_one(index, fault);
+                    self.metrics
+                        .failed_commands
+                        .get_or_create(&CommandLabels { command: slice.name() })
+                        .inc();
+                    self.session.rollback_to_savepoint()
+                }
+                Err(fault) => Err(fault),
+            };
+            if let Err(fault) = kept {
+                self.session.rollback();
+                return Err(fault);
+            }
+        }
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Result<(), Fault> {
+        match self.session.commit() {
+            Commit::Done => Ok(()),
+            Commit::NotDone(fault) => Err(fault),
+            Commit::Unknown => {
+                self.metrics.unknown_commits.inc();
+                tracing::warn!("the answer to a COMMIT was lost; asking what became of it");
+                self.session.settle(&self.metrics)
+            }
+        }
+    }
+}
+
+/// A command that panics must not take the writer with it.
+fn guarded<T>(run: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or(Err(Fault::Panicked))
+}
+
+/// Spreads the retries of several processes apart. Seeded by the caller.
+struct Jitter(u64);
+
+impl Jitter {
+    fn backoff(&mut self, attempt: u32) -> Duration {
+        // xorshift64: enough to keep two processes from stepping on each other in step.
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        let ceiling = BACKOFF_FIRST * 2_u32.saturating_pow(attempt.min(6));
+        let share = u32::try_from(self.0 % 1_000).unwrap_or(0);
+        ceiling / 2 + ceiling * share / 2_000
+    }
+}

@@ -1,0 +1,345 @@
+//! What waits to be committed: a lane for each kind of command, bounded, with the intake first.
+
+use crate::fault::Fault;
+use crate::stopwatch::Stopwatch;
+use crate::tx::Tx;
+use std::any::{Any, TypeId};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// A write. Its ids, times and randomness are fixed before it is handed over, so that running it again after a lost
+/// connection or a deadlock does the same.
+pub trait Command: Send + Sync + Sized + 'static {
+    type Output: Send + 'static;
+    /// For metrics and logs.
+    const NAME: &'static str;
+    const PRIORITY: Priority;
+
+    /// Applies all of them in one transaction and answers in their order. A part whose rows several processes write
+    /// does so in key order, whatever the order of the batch. An error undoes the whole batch; the committer then
+    /// finds the culprit by running them one at a time.
+    fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<Self::Output>, Fault>;
+}
+
+/// Applies each command of a batch by itself.
+pub fn each<C, T>(batch: &[C], apply: impl FnMut(&C) -> Result<T, Fault>) -> Result<Vec<T>, Fault> {
+    batch.iter().map(apply).collect()
+}
+
+/// Who goes first when several kinds of command wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    /// People in line.
+    Intake,
+    /// People at a console.
+    Operator,
+    /// What moves by itself; one command to a transaction, of a bounded number of rows.
+    Background,
+}
+
+impl Priority {
+    /// How long a lane is passed over at the most.
+    const fn patience(self) -> Duration {
+        match self {
+            Self::Intake => Duration::ZERO,
+            Self::Operator => Duration::from_millis(20),
+            Self::Background => Duration::from_millis(100),
+        }
+    }
+
+    pub(crate) const fn rows_limit(self) -> Option<u64> {
+        match self {
+            Self::Background => Some(2_000),
+            Self::Intake | Self::Operator => None,
+        }
+    }
+}
+
+/// The answer to a command, once it is durable.
+pub type Pending<T> = oneshot::Receiver<Result<T, Fault>>;
+
+/// Commands of one kind that are committed together.
+pub(crate) trait Slice: Send {
+    fn name(&self) -> &'static str;
+    fn rows_limit(&self) -> Option<u64>;
+    fn len(&self) -> usize;
+    /// Runs all of them and keeps their outputs.
+    fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), Fault>;
+    /// Runs one of them and keeps its output.
+    fn run_one(&mut self, tx: &mut Tx<'_>, index: usize) -> Result<(), Fault>;
+    fn fail_one(&mut self, index: usize, fault: Fault);
+    /// Tells everybody what became of their command.
+    fn answer(self: Box<Self>);
+    fn fail(self: Box<Self>, fault: Fault);
+}
+
+struct TypedSlice<C: Command> {
+    commands: Vec<C>,
+    answers: Vec<oneshot::Sender<Result<C::Output, Fault>>>,
+    outcomes: Vec<Option<Result<C::Output, Fault>>>,
+}
+
+impl<C: Command> Slice for TypedSlice<C> {
+    fn name(&self) -> &'static str {
+        C::NAME
+    }
+
+    fn rows_limit(&self) -> Option<u64> {
+        C::PRIORITY.rows_limit()
+    }
+
+    fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), Fault> {
+        let outputs = C::apply(tx, &self.commands)?;
+        if outputs.len() != self.commands.len() {
+            return Err(Fault::inconsistent(format!("{} answered the wrong number of commands", C::NAME)));
+        }
+        self.outcomes = outputs.into_iter().map(|output| Some(Ok(output))).collect();
+        Ok(())
+    }
+
+    fn run_one(&mut self, tx: &mut Tx<'_>, index: usize) -> Result<(), Fault> {
+        let mut outputs = C::apply(tx, std::slice::from_ref(&self.commands[index]))?;
+        let output =
+            outputs.pop().ok_or_else(|| Fault::inconsistent(format!("{} answered nothing", C::NAME)))?;
+        self.outcomes[index] = Some(Ok(output));
+        Ok(())
+    }
+
+    fn fail_one(&mut self, index: usize, fault: Fault) {
+        self.outcomes[index] = Some(Err(fault));
+    }
+
+    fn answer(self: Box<Self>) {
+        for (answer, outcome) in self.answers.into_iter().zip(self.outcomes) {
+            // Whoever asked may have gone; the change stands all the same.
+            let _ = answer.send(outcome.unwrap_or(Err(Fault::Panicked)));
+        }
+    }
+
+    fn fail(self: Box<Self>, fault: Fault) {
+        for answer in self.answers {
+            let _ = answer.send(Err(fault.clone()));
+        }
+    }
+}
+
+trait Lane: Send {
+    fn priority(&self) -> Priority;
+    /// Since when the first one waits.
+    fn oldest(&self) -> Option<Stopwatch>;
+    fn take(&mut self, most: usize) -> Box<dyn Slice>;
+    fn as_any(&mut self) -> &mut dyn Any;
+}
+
+struct Waiting<C: Command> {
+    command: C,
+    answer: oneshot::Sender<Result<C::Output, Fault>>,
+    since: Stopwatch,
+}
+
+struct TypedLane<C: Command>(VecDeque<Waiting<C>>);
+
+impl<C: Command> Lane for TypedLane<C> {
+    fn priority(&self) -> Priority {
+        C::PRIORITY
+    }
+
+    fn oldest(&self) -> Option<Stopwatch> {
+        self.0.front().map(|waiting| waiting.since)
+    }
+
+    fn take(&mut self, most: usize) -> Box<dyn Slice> {
+        let most = if C::PRIORITY == Priority::Background { 1 } else { most };
+        let count = most.min(self.0.len());
+        let mut slice = TypedSlice::<C> {
+            commands: Vec::with_capacity(count),
+            answers: Vec::with_capacity(count),
+            outcomes: Vec::new(),
+        };
+        for waiting in self.0.drain(..count) {
+            slice.commands.push(waiting.command);
+            slice.answers.push(waiting.answer);
+        }
+        slice.outcomes.resize_with(count, || None);
+        Box::new(slice)
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// What the committer has to do next.
+pub(crate) enum Next {
+    Commit(Box<dyn Slice>),
+    /// Nothing arrived in time.
+    Nothing,
+    /// Nothing is left and nothing more will come.
+    Closed,
+}
+
+/// All lanes of a store.
+pub(crate) struct Lanes {
+    state: Mutex<State>,
+    arrived: Condvar,
+    waiting_max: usize,
+    group_max: usize,
+}
+
+#[derive(Default)]
+struct State {
+    lanes: Vec<Box<dyn Lane>>,
+    index: HashMap<TypeId, usize>,
+    waiting: usize,
+    closed: bool,
+}
+
+impl Lanes {
+    pub(crate) fn new(waiting_max: usize, group_max: usize) -> Self {
+        Self { state: Mutex::default(), arrived: Condvar::new(), waiting_max, group_max }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn push<C: Command>(&self, command: C) -> Result<Pending<C::Output>, Fault> {
+        let (answer, pending) = oneshot::channel();
+        let mut state = self.state();
+        if state.closed {
+            return Err(Fault::Stopping);
+        }
+        // The last part of the queue is the intake's alone, so that a flood of other work cannot turn people away.
+        let most = if C::PRIORITY == Priority::Intake { self.waiting_max } else { self.waiting_max / 2 };
+        if state.waiting >= most {
+            return Err(Fault::Busy);
+        }
+        state.waiting += 1;
+        let State { lanes, index, .. } = &mut *state;
+        let position = *index.entry(TypeId::of::<C>()).or_insert_with(|| {
+            lanes.push(Box::new(TypedLane::<C>(VecDeque::new())));
+            lanes.len() - 1
+        });
+        let lane: &mut TypedLane<C> =
+            lanes[position].as_any().downcast_mut().expect("a lane is found by the type of its commands");
+        lane.0.push_back(Waiting { command, answer, since: Stopwatch::start() });
+        drop(state);
+        self.arrived.notify_one();
+        Ok(pending)
+    }
+
+    /// The next commands to commit together. Waits for one to arrive, or no longer than `patience`.
+    pub(crate) fn next(&self, patience: Option<Duration>) -> Next {
+        let waited = Stopwatch::start();
+        let mut state = self.state();
+        loop {
+            if let Some(chosen) = choose(&state.lanes) {
+                let slice = state.lanes[chosen].take(self.group_max);
+                state.waiting -= slice.len();
+                return Next::Commit(slice);
+            }
+            if state.closed {
+                return Next::Closed;
+            }
+            state = match patience.map(|patience| patience.saturating_sub(waited.elapsed())) {
+                None => self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => return Next::Nothing,
+                Some(left) => {
+                    self.arrived.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    /// Takes nothing more; what waits is still committed.
+    pub(crate) fn close(&self) {
+        self.state().closed = true;
+        self.arrived.notify_all();
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.state().waiting
+    }
+
+    pub(crate) fn oldest_wait(&self) -> Duration {
+        let state = self.state();
+        state
+            .lanes
+            .iter()
+            .filter_map(|lane| lane.oldest())
+            .map(|since| since.elapsed())
+            .max()
+            .unwrap_or_default()
+    }
+}
+
+/// The lane whose patience has run out the longest ago, else the first by priority.
+fn choose(lanes: &[Box<dyn Lane>]) -> Option<usize> {
+    let waiting = || {
+        lanes.iter().enumerate().filter_map(|(index, lane)| lane.oldest().map(|since| (index, lane, since)))
+    };
+    let starved = waiting()
+        .filter(|(_, lane, since)| {
+            lane.priority() != Priority::Intake && since.elapsed() > lane.priority().patience()
+        })
+        .max_by_key(|(_, _, since)| since.elapsed());
+    let first =
+        || waiting().min_by_key(|(_, lane, since)| (lane.priority(), std::cmp::Reverse(since.elapsed())));
+    starved.or_else(first).map(|(index, ..)| index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Command, Fault, Lanes, Next, Priority, Tx, each};
+
+    struct Apply;
+    struct Sweep;
+    struct Patch;
+
+    macro_rules! command {
+        ($name:ident $priority:ident) => {
+            impl Command for $name {
+                type Output = ();
+                const NAME: &'static str = stringify!($name);
+                const PRIORITY: Priority = Priority::$priority;
+                fn apply(_: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<()>, Fault> {
+                    each(batch, |_| Ok(()))
+                }
+            }
+        };
+    }
+    command!(Apply Intake);
+    command!(Patch Operator);
+    command!(Sweep Background);
+
+    #[test]
+    fn the_intake_goes_first_and_together() {
+        let lanes = Lanes::new(100, 2);
+        let _keep = (lanes.push(Sweep), lanes.push(Sweep), lanes.push(Patch));
+        let _people: Vec<_> = (0..3).map(|_| lanes.push(Apply)).collect();
+        lanes.close();
+        let next = || match lanes.next(None) {
+            Next::Commit(slice) => Some((slice.name(), slice.len())),
+            Next::Nothing | Next::Closed => None,
+        };
+        let order: Vec<_> = std::iter::from_fn(next).collect();
+        assert_eq!(order, [("Apply", 2), ("Apply", 1), ("Patch", 1), ("Sweep", 1), ("Sweep", 1)]);
+    }
+
+    #[test]
+    fn a_full_queue_refuses_and_keeps_room_for_the_intake() {
+        let lanes = Lanes::new(4, 10);
+        let _keep: Vec<_> = (0..2).map(|_| lanes.push(Patch).unwrap()).collect();
+        assert_eq!(lanes.push(Patch).unwrap_err(), Fault::Busy);
+        let _people: Vec<_> = (0..2).map(|_| lanes.push(Apply).unwrap()).collect();
+        assert_eq!(lanes.push(Apply).unwrap_err(), Fault::Busy);
+        lanes.close();
+        assert_eq!(lanes.push(Apply).unwrap_err(), Fault::Stopping);
+    }
+}

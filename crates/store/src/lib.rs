@@ -1,0 +1,39 @@
+//! The system of record: one [`Tx`] over SQLite and PostgreSQL, written by group commit.
+//!
+//! Everything here is synchronous. A [`Command`] is handed to the committer, which owns the only write connection of
+//! this process; a read runs on one of a few reader threads. Nothing else opens a transaction.
+
+pub mod audit_log;
+pub mod events;
+pub mod users;
+
+mod commit;
+mod database;
+mod fault;
+mod lanes;
+mod metrics;
+mod migrate;
+mod param;
+mod postgres;
+mod readers;
+mod sqlite;
+mod statement;
+mod stopwatch;
+mod store;
+mod tx;
+
+pub use database::{Database, Engine};
+pub use fault::Fault;
+pub use lanes::{Command, Pending, Priority, each};
+pub use metrics::StoreMetrics;
+pub use migrate::{migrate, schema_version};
+pub use param::{Param, Row};
+pub use statement::Statement;
+pub use stopwatch::Stopwatch;
+pub use store::{Health, Store, StoreOptions};
+pub use tx::Tx;
+
+/// Every statement of the product, for the test that prepares each of them on each engine.
+pub fn statements() -> Vec<&'static Statement> {
+    [audit_log::STATEMENTS, events::STATEMENTS, users::STATEMENTS].concat()
+}

@@ -1,0 +1,152 @@
+//! The schema's history: forward only, applied at start, safe when several processes start at once.
+
+use crate::database::{Database, Engine};
+use crate::fault::Fault;
+use crate::postgres::{PgConnection, Use};
+use crate::sqlite;
+use crate::statement::for_sqlite;
+use guerdon_core::Timestamp;
+
+struct Migration {
+    version: i64,
+    name: &'static str,
+    sql: &'static str,
+}
+
+const MIGRATIONS: &[Migration] =
+    &[Migration { version: 1, name: "house", sql: include_str!("../migrations/0001_house.sql") }];
+
+/// Taken for the time of a migration; any number that no other program would choose.
+const ADVISORY_LOCK: i64 = 0x4775_6572_646F_6E01;
+
+/// The version that this binary brings a database to.
+pub fn schema_version() -> i64 {
+    MIGRATIONS.last().map_or(0, |migration| migration.version)
+}
+
+/// Brings the database up to date; the versions that were applied just now.
+pub fn migrate(database: &Database, now: Timestamp) -> Result<Vec<i64>, Fault> {
+    match database {
+        Database::Sqlite(path) => {
+            let connection = sqlite::open_writer(path)?;
+            let mut schema = Schema::Sqlite(&connection);
+            schema.run("BEGIN IMMEDIATE")?;
+            let applied = schema.bring_up_to_date(now);
+            schema.run(if applied.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+            applied
+        }
+        Database::Postgres(config) => {
+            let mut connection = PgConnection::connect(config, "guerdon-migrate".into(), Use::Migrate)?;
+            let mut schema = Schema::Postgres(&mut connection);
+            // In one transaction with the lock: a process that dies half-way leaves nothing and holds nothing.
+            schema.run(&format!("BEGIN; SELECT pg_advisory_xact_lock({ADVISORY_LOCK})"))?;
+            let applied = schema.bring_up_to_date(now);
+            schema.run(if applied.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+            applied
+        }
+    }
+}
+
+enum Schema<'c> {
+    Sqlite(&'c rusqlite::Connection),
+    Postgres(&'c mut PgConnection),
+}
+
+impl Schema<'_> {
+    fn run(&mut self, sql: &str) -> Result<(), Fault> {
+        match self {
+            Self::Sqlite(connection) => connection.execute_batch(sql).map_err(|error| sqlite::fault(&error)),
+            Self::Postgres(connection) => connection.batch(sql),
+        }
+    }
+
+    fn number(&mut self, sql: &str) -> Result<i64, Fault> {
+        match self {
+            Self::Sqlite(connection) => {
+                connection.query_row(sql, [], |row| row.get(0)).map_err(|error| sqlite::fault(&error))
+            }
+            Self::Postgres(connection) => {
+                connection.value(sql)?.parse().map_err(|_| Fault::inconsistent("the schema's version"))
+            }
+        }
+    }
+
+    fn engine(&self) -> Engine {
+        match self {
+            Self::Sqlite(_) => Engine::Sqlite,
+            Self::Postgres(_) => Engine::Postgres,
+        }
+    }
+
+    fn bring_up_to_date(&mut self, now: Timestamp) -> Result<Vec<i64>, Fault> {
+        let engine = self.engine();
+        self.run(&for_engine(
+            "CREATE TABLE IF NOT EXISTS schema_migrations (
+                version INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL
+            ) STRICT",
+            engine,
+        ))?;
+        let present = self.number("SELECT COALESCE(MAX(version), 0) FROM schema_migrations")?;
+        let newest = schema_version();
+        if present > newest {
+            return Err(Fault::Unavailable(format!(
+                "the database is at schema version {present}, and this binary knows only {newest}: \
+                 run a newer guerdon (nothing was changed)"
+            )));
+        }
+        let mut applied = Vec::new();
+        for migration in MIGRATIONS.iter().filter(|migration| migration.version > present) {
+            self.run(&for_engine(migration.sql, engine))?;
+            self.run(&format!(
+                "INSERT INTO schema_migrations (version, name, applied_at) VALUES ({}, '{}', {})",
+                migration.version,
+                migration.name,
+                now.as_millis()
+            ))?;
+            applied.push(migration.version);
+        }
+        Ok(applied)
+    }
+}
+
+/// Definitions are written once, in SQLite's words. On PostgreSQL text is compared byte by byte, as SQLite does.
+fn for_engine(sql: &str, engine: Engine) -> String {
+    if engine == Engine::Sqlite {
+        return for_sqlite(sql);
+    }
+    let mut text = String::with_capacity(sql.len() * 2);
+    for line in sql.lines() {
+        // Comments speak of types as well.
+        if line.trim_start().starts_with("--") {
+            continue;
+        }
+        let line = line
+            .replace(") STRICT", ")")
+            .replace(" INTEGER", " BIGINT")
+            .replace(" BLOB", " BYTEA")
+            .replace(" TEXT", " TEXT COLLATE \"C\"");
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MIGRATIONS, for_engine};
+    use crate::database::Engine;
+
+    #[test]
+    fn versions_count_up_from_one() {
+        let versions: Vec<_> = MIGRATIONS.iter().map(|migration| migration.version).collect();
+        assert_eq!(versions, (1..=i64::try_from(MIGRATIONS.len()).unwrap()).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn one_text_for_both() {
+        let sql = "CREATE TABLE t (\n    a TEXT NOT NULL,\n    b INTEGER\n) STRICT;";
+        assert_eq!(for_engine(sql, Engine::Sqlite), sql);
+        let postgres = for_engine(sql, Engine::Postgres);
+        assert_eq!(postgres, "CREATE TABLE t (\n    a TEXT COLLATE \"C\" NOT NULL,\n    b BIGINT\n);\n");
+    }
+}

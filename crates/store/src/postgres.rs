@@ -1,0 +1,264 @@
+//! A connection to PostgreSQL that blocks its thread, with a deadline on every call.
+
+use crate::database::Engine;
+use crate::fault::Fault;
+use crate::param::Param;
+use crate::statement::Statement;
+use std::collections::HashMap;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Config, NoTls, Row, SimpleQueryMessage};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// A little more than the server's own limit, so that it is the server that gives up first.
+const CALL_TIMEOUT: Duration = Duration::from_secs(7);
+const STATEMENT_TIMEOUT_MS: u64 = 5_000;
+const READ_TIMEOUT_MS: u64 = 1_000;
+const LOCK_TIMEOUT_MS: u64 = 3_000;
+/// What a process that died between two statements can hold up, at the most.
+const IDLE_IN_TRANSACTION_TIMEOUT_MS: u64 = 5_000;
+
+const PARAMETER_TYPES: [Type; 5] = [Type::INT8, Type::TEXT, Type::BYTEA, Type::INT8_ARRAY, Type::TEXT_ARRAY];
+
+/// What a connection is for; it sets the server's limits on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Write,
+    Read,
+    /// Building an index may take as long as it takes.
+    Migrate,
+}
+
+pub(crate) struct PgConnection {
+    client: Client,
+    /// By the address of the statement, which is a static.
+    prepared: HashMap<usize, tokio_postgres::Statement>,
+    /// Unique to this connection, so that its backend can be told from any other.
+    name: String,
+    backend_pid: i32,
+    call_timeout: Duration,
+    /// Last, so that the client is gone before the runtime that drives it.
+    runtime: Runtime,
+}
+
+/// Where a transaction stands that was cut off while it was being committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    Committed,
+    Aborted,
+    InProgress,
+}
+
+impl PgConnection {
+    /// `name` must be unlike that of any other connection.
+    pub(crate) fn connect(config: &Config, name: String, purpose: Use) -> Result<Self, Fault> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Fault::Unavailable(error.to_string()))?;
+        let mut config = config.clone();
+        config
+            .application_name(&name)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .keepalives(true)
+            .keepalives_idle(Duration::from_secs(10))
+            .keepalives_interval(Duration::from_secs(5))
+            .keepalives_retries(3)
+            .tcp_user_timeout(Duration::from_secs(20));
+        let client = runtime.block_on(async {
+            let connect = tokio::time::timeout(CONNECT_TIMEOUT, config.connect(NoTls));
+            let (client, connection) = connect
+                .await
+                .map_err(|_| Fault::Unavailable("no answer while connecting".into()))?
+                .map_err(|error| unreachable_database(&error))?;
+            // Driven whenever this thread waits for an answer, which is the only time it has anything to do.
+            tokio::spawn(async move {
+                if let Err(error) = connection.await {
+                    tracing::debug!(%error, "a connection to PostgreSQL ended");
+                }
+            });
+            Ok::<_, Fault>(client)
+        })?;
+        let call_timeout = if purpose == Use::Migrate { Duration::from_hours(1) } else { CALL_TIMEOUT };
+        let mut connection =
+            Self { client, prepared: HashMap::new(), name, backend_pid: 0, call_timeout, runtime };
+        connection.set_up(purpose)?;
+        Ok(connection)
+    }
+
+    fn set_up(&mut self, purpose: Use) -> Result<(), Fault> {
+        let limits = match purpose {
+            Use::Write => format!(
+                "SET statement_timeout = {STATEMENT_TIMEOUT_MS}; SET lock_timeout = {LOCK_TIMEOUT_MS}; \
+                 SET idle_in_transaction_session_timeout = {IDLE_IN_TRANSACTION_TIMEOUT_MS};"
+            ),
+            Use::Read => format!(
+                "SET statement_timeout = {READ_TIMEOUT_MS}; SET default_transaction_read_only = on; \
+                 SET idle_in_transaction_session_timeout = {READ_TIMEOUT_MS};"
+            ),
+            Use::Migrate => "SET statement_timeout = 0; SET lock_timeout = 0;".into(),
+        };
+        // An answer promises durability, so a server that defaults to less is asked for more.
+        let set_up = format!(
+            "{limits} SET default_transaction_isolation = 'read committed'; \
+             SELECT set_config('synchronous_commit', 'on', false) \
+             WHERE current_setting('synchronous_commit') = 'off'; \
+             SELECT pg_backend_pid() AS pid"
+        );
+        let pid = self.simple_value(&set_up)?;
+        self.backend_pid = pid.parse().map_err(|_| Fault::inconsistent("the backend has no process id"))?;
+        Ok(())
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn backend_pid(&self) -> i32 {
+        self.backend_pid
+    }
+
+    /// Whether the connection is known to be dead.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    fn wait<T>(&self, call: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Fault> {
+        let limit = self.call_timeout;
+        match self.runtime.block_on(async { tokio::time::timeout(limit, call).await }) {
+            Ok(answer) => answer.map_err(|error| fault(&error)),
+            Err(_) => Err(Fault::Unavailable(format!("no answer within {limit:?}"))),
+        }
+    }
+
+    /// Runs text of one or more statements without parameters.
+    pub(crate) fn batch(&mut self, sql: &str) -> Result<(), Fault> {
+        self.wait(self.client.batch_execute(sql))
+    }
+
+    /// The first column of the last row that the text returns.
+    fn simple_value(&mut self, sql: &str) -> Result<String, Fault> {
+        let messages = self.wait(self.client.simple_query(sql))?;
+        let row = messages.into_iter().rev().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0).map(String::from),
+            _ => None,
+        });
+        row.ok_or_else(|| Fault::inconsistent("no row where one was expected"))
+    }
+
+    /// Opens a transaction, in one round trip; the transaction's id, by which a lost COMMIT can be settled.
+    pub(crate) fn begin(&mut self) -> Result<String, Fault> {
+        self.simple_value("BEGIN; SELECT pg_current_xact_id()")
+    }
+
+    pub(crate) fn prepare(
+        &mut self,
+        statement: &'static Statement,
+    ) -> Result<tokio_postgres::Statement, Fault> {
+        let key = std::ptr::from_ref(statement).addr();
+        if let Some(prepared) = self.prepared.get(&key) {
+            return Ok(prepared.clone());
+        }
+        let prepared = self.wait(self.client.prepare(statement.text(Engine::Postgres)))?;
+        // The stored types are few; any other means that the server inferred one that a parameter cannot have.
+        if let Some(odd) = prepared.params().iter().find(|ty| !PARAMETER_TYPES.contains(ty)) {
+            let text = statement.text(Engine::Postgres);
+            return Err(Fault::Statement(format!("a parameter of type {odd} in: {text}")));
+        }
+        self.prepared.insert(key, prepared.clone());
+        Ok(prepared)
+    }
+
+    pub(crate) fn execute(
+        &mut self,
+        statement: &'static Statement,
+        params: &[Param<'_>],
+    ) -> Result<u64, Fault> {
+        let prepared = self.prepare(statement)?;
+        self.wait(self.client.execute(&prepared, &references(params)))
+    }
+
+    pub(crate) fn query(
+        &mut self,
+        statement: &'static Statement,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>, Fault> {
+        let prepared = self.prepare(statement)?;
+        self.wait(self.client.query(&prepared, &references(params)))
+    }
+
+    /// Ends the backend of a connection that we lost, so that what it holds is settled at once. The name makes sure
+    /// that a process id which was used again is left alone.
+    pub(crate) fn end_backend(&mut self, name: &str, pid: i32) -> Result<(), Fault> {
+        let params: [&(dyn ToSql + Sync); 2] = [&pid, &name];
+        let call = self.client.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND application_name = $2",
+            &params,
+        );
+        self.wait(call).map(drop)
+    }
+
+    /// What became of a transaction; `None` when it is so old that the server has forgotten it.
+    pub(crate) fn settle(&mut self, transaction: &str) -> Result<Option<Settled>, Fault> {
+        let params: [&(dyn ToSql + Sync); 1] = [&transaction];
+        let call = self.client.query_one("SELECT pg_xact_status(CAST(CAST($1 AS TEXT) AS xid8))", &params);
+        let status: Option<String> =
+            self.wait(call)?.try_get(0).map_err(|error| Fault::inconsistent(error.to_string()))?;
+        Ok(match status.as_deref() {
+            Some("committed") => Some(Settled::Committed),
+            Some("aborted") => Some(Settled::Aborted),
+            Some("in progress") => Some(Settled::InProgress),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn value(&mut self, sql: &str) -> Result<String, Fault> {
+        self.simple_value(sql)
+    }
+}
+
+fn references<'a>(params: &'a [Param<'_>]) -> Vec<&'a (dyn ToSql + Sync)> {
+    params.iter().map(|param| param as &(dyn ToSql + Sync)).collect()
+}
+
+/// A failure to connect; its text is shown to operators, so it says what the server said.
+fn unreachable_database(error: &tokio_postgres::Error) -> Fault {
+    Fault::Unavailable(describe(error))
+}
+
+fn describe(error: &tokio_postgres::Error) -> String {
+    use std::error::Error as _;
+    match (error.as_db_error(), error.source()) {
+        (Some(db), _) => format!("{} ({})", db.message(), db.code().code()),
+        (None, Some(source)) => format!("{error}: {source}"),
+        (None, None) => error.to_string(),
+    }
+}
+
+pub(crate) fn fault(error: &tokio_postgres::Error) -> Fault {
+    let text = describe(error);
+    let Some(state) = error.code() else {
+        // No answer from the server. What the client itself refused to send is the command's own fault.
+        use std::error::Error as _;
+        let io =
+            error.is_closed() || error.source().is_some_and(<dyn std::error::Error>::is::<std::io::Error>);
+        return if io { Fault::Unavailable(text) } else { Fault::Statement(text) };
+    };
+    match *state {
+        SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => Fault::Conflict(text),
+        SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED => Fault::TimedOut(text),
+        SqlState::ADMIN_SHUTDOWN
+        | SqlState::CRASH_SHUTDOWN
+        | SqlState::CANNOT_CONNECT_NOW
+        | SqlState::TOO_MANY_CONNECTIONS
+        | SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
+        | SqlState::DISK_FULL
+        | SqlState::OUT_OF_MEMORY
+        | SqlState::IO_ERROR
+        | SqlState::READ_ONLY_SQL_TRANSACTION => Fault::Unavailable(text),
+        _ if state.code().starts_with("08") => Fault::Unavailable(text),
+        _ => Fault::Statement(text),
+    }
+}

@@ -1,0 +1,160 @@
+//! The store: what a process opens once and hands to everything that reads or writes.
+
+use crate::commit::{Checkpointer, Committer, Pulse, Session};
+use crate::database::{Database, Engine};
+use crate::fault::Fault;
+use crate::lanes::{Command, Lanes, Pending};
+use crate::metrics::StoreMetrics;
+use crate::migrate::migrate;
+use crate::readers::{Reader, Readers};
+use crate::sqlite::ServingLock;
+use crate::tx::Tx;
+use guerdon_core::Timestamp;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// A commit that takes longer, or a wait, means that the committer is stuck.
+const STALL: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// Threads that read, each with a connection.
+    pub readers: usize,
+    /// The most commands that are committed together.
+    pub group_max: usize,
+    /// The most commands, and the most reads, that wait.
+    pub waiting_max: usize,
+    /// For the jitter of retries and the names of connections.
+    pub seed: u64,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self { readers: 4, group_max: 512, waiting_max: 8_192, seed: 1 }
+    }
+}
+
+/// Whether the store can do its work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    Well,
+    /// With the reason, for an operator.
+    Ill(String),
+}
+
+pub struct Store {
+    engine: Engine,
+    lanes: Arc<Lanes>,
+    readers: Mutex<Option<Arc<Readers>>>,
+    pulse: Arc<Pulse>,
+    checkpointer: Option<Arc<Checkpointer>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    _serving: Option<ServingLock>,
+}
+
+impl Store {
+    /// Takes the right to serve the database, migrates it, and starts the threads that work on it.
+    pub fn open(
+        database: &Database,
+        options: &StoreOptions,
+        metrics: &StoreMetrics,
+        now: Timestamp,
+    ) -> Result<Self, Fault> {
+        let serving = database.sqlite_path().map(ServingLock::take).transpose()?;
+        let applied = migrate(database, now)?;
+        if !applied.is_empty() {
+            tracing::info!(%database, versions = ?applied, "the database was migrated");
+        }
+        let name = format!("guerdon-{:016x}", options.seed);
+        let mut threads = Vec::new();
+        let (session, checkpointer) = match database {
+            Database::Sqlite(path) => {
+                let checkpointer = Arc::new(Checkpointer::default());
+                let session = Session::sqlite(path.clone(), Arc::clone(&checkpointer))?;
+                let (runner, path, metrics) = (Arc::clone(&checkpointer), path.clone(), metrics.clone());
+                threads.push(spawn("checkpointer", move || runner.run(&path, &metrics))?);
+                (session, Some(checkpointer))
+            }
+            Database::Postgres(config) => (Session::postgres((**config).clone(), name.clone())?, None),
+        };
+        let lanes = Arc::new(Lanes::new(options.waiting_max, options.group_max));
+        let pulse = Arc::new(Pulse::default());
+        let committer =
+            Committer::new(session, Arc::clone(&lanes), Arc::clone(&pulse), metrics.clone(), options.seed);
+        threads.push(spawn("committer", move || committer.run())?);
+        let (readers, inbox) = Readers::channel(options.waiting_max);
+        for number in 0..options.readers {
+            let reader = Reader::new(database.clone(), format!("{name}-reader-{number}"), metrics.clone());
+            let inbox = inbox.clone();
+            threads.push(spawn("reader", move || reader.serve(&inbox))?);
+        }
+        Ok(Self {
+            engine: database.engine(),
+            lanes,
+            readers: Mutex::new(Some(Arc::new(readers))),
+            pulse,
+            checkpointer,
+            threads: Mutex::new(threads),
+            _serving: serving,
+        })
+    }
+
+    pub fn engine(&self) -> Engine {
+        self.engine
+    }
+
+    /// Hands a command to the committer; the answer comes once it is durable.
+    pub fn submit<C: Command>(&self, command: C) -> Result<Pending<C::Output>, Fault> {
+        self.lanes.push(command)
+    }
+
+    /// Runs a read on a reader thread. It must be ready to run twice.
+    pub fn read<T: Send + 'static>(
+        &self,
+        read: impl Fn(&mut Tx<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<oneshot::Receiver<Result<T, Fault>>, Fault> {
+        let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        readers.ok_or(Fault::Stopping)?.submit(read)
+    }
+
+    /// How the committer is; whether the database answers is for a read to find out.
+    pub fn committer_health(&self) -> Health {
+        if self.pulse.is_halted() {
+            return Health::Ill("the writer has stopped after an I/O error on the database file".into());
+        }
+        let stuck = self.pulse.busy_for().max(self.lanes.oldest_wait());
+        if stuck > STALL {
+            return Health::Ill(format!("the committer has been stuck for {} s", stuck.as_secs()));
+        }
+        Health::Well
+    }
+
+    /// Commits what waits, answers it, and ends the threads. Later calls are refused.
+    pub fn close(&self) {
+        self.lanes.close();
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(checkpointer) = &self.checkpointer {
+            checkpointer.close();
+        }
+        for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the store had panicked");
+            }
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Fault> {
+    std::thread::Builder::new()
+        .name(format!("store-{name}"))
+        .spawn(run)
+        .map_err(|error| Fault::Unavailable(format!("cannot start a thread: {error}")))
+}

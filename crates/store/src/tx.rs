@@ -1,0 +1,118 @@
+//! A transaction, whatever the engine. Parts are plain functions over `&mut Tx`.
+
+use crate::database::Engine;
+use crate::fault::Fault;
+use crate::param::{Columns, Param, Row};
+use crate::postgres::PgConnection;
+use crate::sqlite;
+use crate::statement::Statement;
+
+/// An open transaction, or on a reader the right to run statements one by one.
+pub struct Tx<'c> {
+    connection: Connection<'c>,
+    rows_written: u64,
+    rows_limit: Option<u64>,
+}
+
+pub(crate) enum Connection<'c> {
+    Sqlite(&'c rusqlite::Connection),
+    Postgres(&'c mut PgConnection),
+}
+
+impl<'c> Tx<'c> {
+    pub(crate) fn new(connection: Connection<'c>) -> Self {
+        Self { connection, rows_written: 0, rows_limit: None }
+    }
+
+    /// Refuses to write more rows than this; the transaction then fails as a whole.
+    pub(crate) fn limit_rows(mut self, limit: Option<u64>) -> Self {
+        self.rows_limit = limit;
+        self
+    }
+
+    pub fn engine(&self) -> Engine {
+        match self.connection {
+            Connection::Sqlite(_) => Engine::Sqlite,
+            Connection::Postgres(_) => Engine::Postgres,
+        }
+    }
+
+    pub fn rows_written(&self) -> u64 {
+        self.rows_written
+    }
+
+    /// Runs a statement that returns no rows; the number of rows that it changed.
+    pub fn execute(&mut self, statement: &'static Statement, params: &[Param<'_>]) -> Result<u64, Fault> {
+        let changed = match &mut self.connection {
+            Connection::Sqlite(connection) => {
+                let text = statement.text(Engine::Sqlite);
+                let run = || {
+                    let mut prepared = connection.prepare_cached(text)?;
+                    prepared.execute(rusqlite::params_from_iter(params))
+                };
+                let changed = run().map_err(|error| sqlite::fault(&error))?;
+                u64::try_from(changed).unwrap_or(u64::MAX)
+            }
+            Connection::Postgres(connection) => connection.execute(statement, params)?,
+        };
+        self.rows_written = self.rows_written.saturating_add(changed);
+        match self.rows_limit {
+            Some(limit) if self.rows_written > limit => Err(Fault::TooManyRows { limit }),
+            _ => Ok(changed),
+        }
+    }
+
+    /// Runs a statement and reads each of its rows.
+    pub fn query<T>(
+        &mut self,
+        statement: &'static Statement,
+        params: &[Param<'_>],
+        mut read: impl FnMut(&Row<'_>) -> Result<T, Fault>,
+    ) -> Result<Vec<T>, Fault> {
+        let mut found = Vec::new();
+        match &mut self.connection {
+            Connection::Sqlite(connection) => {
+                let mut prepared = connection
+                    .prepare_cached(statement.text(Engine::Sqlite))
+                    .map_err(|error| sqlite::fault(&error))?;
+                let mut rows = prepared
+                    .query(rusqlite::params_from_iter(params))
+                    .map_err(|error| sqlite::fault(&error))?;
+                while let Some(row) = rows.next().map_err(|error| sqlite::fault(&error))? {
+                    found.push(read(&Row(Columns::Sqlite(row)))?);
+                }
+            }
+            Connection::Postgres(connection) => {
+                for row in connection.query(statement, params)? {
+                    found.push(read(&Row(Columns::Postgres(&row)))?);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Runs a statement that finds at most one row.
+    pub fn query_one<T>(
+        &mut self,
+        statement: &'static Statement,
+        params: &[Param<'_>],
+        read: impl FnMut(&Row<'_>) -> Result<T, Fault>,
+    ) -> Result<Option<T>, Fault> {
+        let mut found = self.query(statement, params, read)?;
+        if found.len() > 1 {
+            return Err(Fault::inconsistent(format!("{} rows where at most one was expected", found.len())));
+        }
+        Ok(found.pop())
+    }
+
+    /// Checks that a statement is one that the engine understands.
+    pub fn prepare(&mut self, statement: &'static Statement) -> Result<(), Fault> {
+        match &mut self.connection {
+            Connection::Sqlite(connection) => connection
+                .prepare_cached(statement.text(Engine::Sqlite))
+                .map(drop)
+                .map_err(|error| sqlite::fault(&error)),
+            Connection::Postgres(connection) => connection.prepare(statement).map(drop),
+        }
+    }
+}

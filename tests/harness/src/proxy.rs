@@ -1,0 +1,102 @@
+//! A TCP proxy that can break the network at the worst moment.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+
+/// What happens to the next COMMIT that passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Cut {
+    Nothing = 0,
+    /// The server gets the COMMIT and answers; the answer never arrives.
+    AfterCommit = 1,
+    /// The COMMIT never reaches the server.
+    BeforeCommit = 2,
+}
+
+#[derive(Clone)]
+pub struct Proxy {
+    pub address: SocketAddr,
+    armed: Arc<AtomicU8>,
+    cuts: Arc<AtomicUsize>,
+}
+
+impl Proxy {
+    pub fn start(upstream: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port for the proxy");
+        let address = listener.local_addr().expect("the proxy's address");
+        let proxy = Self { address, armed: Arc::new(AtomicU8::new(0)), cuts: Arc::new(AtomicUsize::new(0)) };
+        let serve = proxy.clone();
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let Ok(server) = TcpStream::connect(upstream) else { continue };
+                serve.clone().carry(client, server);
+            }
+        });
+        proxy
+    }
+
+    /// The same database, through the proxy.
+    pub fn url(&self, url: &str) -> String {
+        let (scheme, rest) = url.split_once("://").expect("an address");
+        let (user, rest) = rest.split_once('@').expect("a user");
+        let (_, database) = rest.split_once('/').expect("a database");
+        format!("{scheme}://{user}@{}/{database}", self.address)
+    }
+
+    pub fn arm(&self, cut: Cut) {
+        self.armed.store(cut as u8, Ordering::SeqCst);
+    }
+
+    pub fn cuts(&self) -> usize {
+        self.cuts.load(Ordering::SeqCst)
+    }
+
+    fn disarm(&self, cut: Cut) -> bool {
+        self.armed.compare_exchange(cut as u8, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    fn carry(self, client: TcpStream, server: TcpStream) {
+        let muted = Arc::new(AtomicU8::new(0));
+        let (up_client, up_server) = (client.try_clone().expect("clone"), server.try_clone().expect("clone"));
+        let up_muted = Arc::clone(&muted);
+        std::thread::spawn(move || {
+            self.carry_up(up_client, up_server, &up_muted);
+        });
+        std::thread::spawn(move || carry_down(server, client, &muted));
+    }
+
+    fn carry_up(&self, mut client: TcpStream, mut server: TcpStream, muted: &AtomicU8) {
+        let mut buffer = [0; 64 * 1024];
+        while let Ok(count @ 1..) = client.read(&mut buffer) {
+            let commit = buffer[..count].windows(7).any(|window| window == b"COMMIT\0");
+            if commit && self.disarm(Cut::BeforeCommit) {
+                self.cuts.fetch_add(1, Ordering::SeqCst);
+                break;
+            }
+            if commit && self.disarm(Cut::AfterCommit) {
+                muted.store(1, Ordering::SeqCst);
+                self.cuts.fetch_add(1, Ordering::SeqCst);
+            }
+            if server.write_all(&buffer[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = server.shutdown(Shutdown::Both);
+        let _ = client.shutdown(Shutdown::Both);
+    }
+}
+
+fn carry_down(mut server: TcpStream, mut client: TcpStream, muted: &AtomicU8) {
+    let mut buffer = [0; 64 * 1024];
+    while let Ok(count @ 1..) = server.read(&mut buffer) {
+        // The server has answered the COMMIT: now the line goes dead.
+        if muted.load(Ordering::SeqCst) == 1 || client.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = server.shutdown(Shutdown::Both);
+    let _ = client.shutdown(Shutdown::Both);
+}
