@@ -1,1 +1,29 @@
+//! What a call does and what moves by itself.
+//!
+//! A call becomes a command: its time and ids are fixed here, the store applies it in a group, and inside that
+//! transaction a pure function of `core` decides. Nothing leaves the house before the commit.
 
+mod audit_log;
+mod clock;
+mod database_clock;
+mod engine;
+mod entropy;
+mod events;
+mod failure;
+mod loops;
+mod metrics;
+mod page;
+mod readiness;
+mod users;
+
+pub use audit_log::AuditFilter;
+pub use clock::Clock;
+pub use engine::{Engine, EngineOptions};
+pub use entropy::Entropy;
+pub use events::EventFilter;
+pub use failure::Failure;
+pub use guerdon_store::Stopwatch;
+pub use metrics::EngineMetrics;
+pub use page::{Page, PageRequest};
+pub use readiness::Readiness;
+pub use users::UnknownUsers;

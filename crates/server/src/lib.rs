@@ -1,1 +1,23 @@
+//! The HTTP surface. It translates: calls into the engine's words, its answers into HTTP. It decides nothing.
 
+mod app;
+mod cursor;
+mod edge;
+mod error_pages;
+mod identity;
+mod json;
+mod list;
+mod listen;
+mod metrics;
+mod openapi;
+mod path;
+mod problem;
+mod routes;
+mod token;
+
+pub use app::{App, HttpOptions, router};
+pub use listen::serve;
+pub use metrics::HttpMetrics;
+pub use openapi::document as openapi_document;
+pub use problem::status_of;
+pub use token::{AuthOptions, Verifier};

@@ -4,6 +4,7 @@
 //! this process; a read runs on one of a few reader threads. Nothing else opens a transaction.
 
 pub mod audit_log;
+pub mod clock;
 pub mod events;
 pub mod users;
 
@@ -35,5 +36,5 @@ pub use tx::Tx;
 
 /// Every statement of the product, for the test that prepares each of them on each engine.
 pub fn statements() -> Vec<&'static Statement> {
-    [audit_log::STATEMENTS, events::STATEMENTS, users::STATEMENTS].concat()
+    [audit_log::STATEMENTS, clock::STATEMENTS, events::STATEMENTS, users::STATEMENTS].concat()
 }

@@ -24,8 +24,13 @@ pub fn schema_version() -> i64 {
     MIGRATIONS.last().map_or(0, |migration| migration.version)
 }
 
-/// Brings the database up to date; the versions that were applied just now.
+/// Brings a database up to date that nobody serves; the versions that were applied just now.
 pub fn migrate(database: &Database, now: Timestamp) -> Result<Vec<i64>, Fault> {
+    let _serving = database.sqlite_path().map(sqlite::ServingLock::take).transpose()?;
+    bring_up_to_date(database, now)
+}
+
+pub(crate) fn bring_up_to_date(database: &Database, now: Timestamp) -> Result<Vec<i64>, Fault> {
     match database {
         Database::Sqlite(path) => {
             let connection = sqlite::open_writer(path)?;

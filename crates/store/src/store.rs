@@ -5,7 +5,7 @@ use crate::database::{Database, Engine};
 use crate::fault::Fault;
 use crate::lanes::{Command, Lanes, Pending};
 use crate::metrics::StoreMetrics;
-use crate::migrate::migrate;
+use crate::migrate::bring_up_to_date;
 use crate::readers::{Reader, Readers};
 use crate::sqlite::ServingLock;
 use crate::tx::Tx;
@@ -63,7 +63,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<Self, Fault> {
         let serving = database.sqlite_path().map(ServingLock::take).transpose()?;
-        let applied = migrate(database, now)?;
+        let applied = bring_up_to_date(database, now)?;
         if !applied.is_empty() {
             tracing::info!(%database, versions = ?applied, "the database was migrated");
         }

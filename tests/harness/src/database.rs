@@ -22,9 +22,9 @@ enum Keep {
 
 /// Where the tests' PostgreSQL is. There is no way around it: a test that needs it fails without it.
 pub fn postgres_url() -> String {
-    std::env::var("GUERDON_TEST_POSTGRES").unwrap_or_else(|_| {
+    std::env::var("TEST_POSTGRES_URL").unwrap_or_else(|_| {
         panic!(
-            "GUERDON_TEST_POSTGRES is not set: this test needs a PostgreSQL. ./scripts/test starts one; \
+            "TEST_POSTGRES_URL is not set: this test needs a PostgreSQL. ./scripts/test starts one; \
              ./scripts/test quick leaves these tests out"
         )
     })

@@ -1,7 +1,12 @@
 //! One suite for every engine: each test below runs on SQLite and on PostgreSQL.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-#![allow(clippy::disallowed_methods, reason = "a test may look at the clock to give up in time")]
+#![allow(
+    clippy::needless_pass_by_value,
+    clippy::type_complexity,
+    reason = "literals read best where they are used"
+)]
+#![allow(unreachable_pub, reason = "nothing here is reached from outside")]
 
 mod committing;
 mod fixture;

@@ -1,0 +1,125 @@
+//! The engine: the store, the clock, what is kept in memory, and the loops.
+
+use crate::clock::Clock;
+use crate::entropy::Entropy;
+use crate::failure::Failure;
+use crate::loops::Loops;
+use crate::metrics::EngineMetrics;
+use crate::users::{UnknownUsers, UserBook};
+use guerdon_core::Timestamp;
+use guerdon_store::{Command, Engine as Database, Fault, Store, Tx};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a caller waits for the store. A commit that takes longer has an outcome that we do not know.
+const STORE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often the registry's changes are looked at: well within the second that they may be late.
+const USERS_INTERVAL: Duration = Duration::from_millis(250);
+const DATABASE_CLOCK_INTERVAL: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EngineOptions {
+    pub unknown_users: UnknownUsers,
+}
+
+pub struct Engine {
+    store: Store,
+    clock: Arc<Clock>,
+    entropy: Entropy,
+    pub(crate) metrics: EngineMetrics,
+    pub(crate) users: UserBook,
+    loops: Loops,
+}
+
+impl Engine {
+    /// Reads what has to be in memory and starts the loops.
+    pub async fn start(
+        store: Store,
+        clock: Arc<Clock>,
+        options: EngineOptions,
+        metrics: EngineMetrics,
+    ) -> Result<Arc<Self>, Failure> {
+        let users = UserBook::new(options.unknown_users);
+        let loops = Loops::default();
+        let engine = Arc::new(Self { store, clock, entropy: Entropy, metrics, users, loops });
+        engine.refresh_users().await?;
+        engine.every("users", USERS_INTERVAL, |engine| async move {
+            if let Err(failure) = engine.refresh_users().await {
+                tracing::debug!(%failure, "the user registry could not be read");
+            }
+        });
+        if engine.store.engine() == Database::Postgres {
+            engine.follow_database_clock().await?;
+            engine.every("database_clock", DATABASE_CLOCK_INTERVAL, |engine| async move {
+                if let Err(failure) = engine.follow_database_clock().await {
+                    tracing::debug!(%failure, "the database's clock could not be read");
+                }
+            });
+        }
+        Ok(engine)
+    }
+
+    /// Runs a step of the engine again and again, for as long as the engine is there.
+    fn every<F>(
+        self: &Arc<Self>,
+        name: &'static str,
+        pause: Duration,
+        step: impl Fn(Arc<Self>) -> F + Send + Sync + Clone + 'static,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let weak = Arc::downgrade(self);
+        self.loops.every(name, pause, &self.metrics, move || {
+            let work = weak.upgrade().map(&step);
+            async move {
+                if let Some(work) = work {
+                    work.await;
+                }
+            }
+        });
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub fn new_id(&self) -> String {
+        self.entropy.id(self.now())
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Commits a command and waits until it is durable.
+    pub(crate) async fn commit<C: Command>(&self, command: C) -> Result<C::Output, Failure> {
+        let pending = self.store.submit(command)?;
+        match tokio::time::timeout(STORE_TIMEOUT, pending).await {
+            Ok(Ok(outcome)) => Ok(outcome?),
+            // The committer is gone without an answer, or slower than anyone would wait.
+            Ok(Err(_)) | Err(_) => Err(Fault::OutcomeUnknown.into()),
+        }
+    }
+
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        read: impl Fn(&mut Tx<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let pending = self.store.read(read)?;
+        match tokio::time::timeout(STORE_TIMEOUT, pending).await {
+            Ok(Ok(outcome)) => Ok(outcome?),
+            Ok(Err(_)) => Err(Fault::Stopping.into()),
+            Err(_) => Err(Fault::TimedOut("no reader was free".into()).into()),
+        }
+    }
+
+    /// Ends the loops, commits what waits and closes the store. Blocks.
+    pub fn close(&self) {
+        self.loops.stop();
+        self.store.close();
+    }
+}

@@ -1,0 +1,155 @@
+//! Events: every change as one command, and the reads.
+
+use crate::engine::Engine;
+use crate::failure::Failure;
+use crate::page::{Page, PageRequest};
+use guerdon_core::audit::{Actor, AuditEntry};
+use guerdon_core::events::lifecycle::{Move, NewEvent, decide};
+use guerdon_core::events::{Event, EventBody, EventChange, EventDecision, EventStatus, EventView};
+use guerdon_core::{Code, EventId, Rejection, Timestamp};
+use guerdon_store::{Command, Fault, Priority, Tx, audit_log, events};
+use serde_json::Value;
+
+/// The place of an event in a list: the time that orders it, and its id.
+type Place = (Timestamp, String);
+
+/// Which events an operator lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventFilter {
+    pub status: Option<EventStatus>,
+}
+
+impl Engine {
+    pub async fn create_event(&self, actor: Actor, body: EventBody) -> Result<Event, Failure> {
+        let new = NewEvent::validate(body)?;
+        self.change_event(actor, new.id.clone(), EventChange::Create(Box::new(new))).await
+    }
+
+    pub async fn patch_event(&self, actor: Actor, id: EventId, body: EventBody) -> Result<Event, Failure> {
+        self.change_event(actor, id, EventChange::Patch(Box::new(body))).await
+    }
+
+    pub async fn move_event(&self, actor: Actor, id: EventId, step: Move) -> Result<Event, Failure> {
+        self.change_event(actor, id, EventChange::Move(step)).await
+    }
+
+    async fn change_event(&self, actor: Actor, id: EventId, change: EventChange) -> Result<Event, Failure> {
+        let command = ChangeEvent { id, actor, change, at: self.now() };
+        Ok(self.commit(command).await??)
+    }
+
+    pub async fn event(&self, id: &EventId) -> Result<Event, Failure> {
+        let wanted = id.clone();
+        let found = self.read(move |tx| events::find(tx, &wanted)).await?;
+        found.ok_or_else(|| not_found(id).into())
+    }
+
+    /// An event as people see it: a draft does not exist for them.
+    pub async fn public_event(&self, id: &EventId) -> Result<Event, Failure> {
+        let event = self.event(id).await?;
+        if event.status() == EventStatus::Draft { Err(not_found(id).into()) } else { Ok(event) }
+    }
+
+    /// Open events, the first to start first.
+    pub async fn open_events(&self, request: PageRequest<Place>) -> Result<Page<Event, Place>, Failure> {
+        self.events_of_status(EventStatus::Open, request).await
+    }
+
+    /// All events, the newest first; those of one status in the order of their start.
+    pub async fn events(
+        &self,
+        filter: EventFilter,
+        request: PageRequest<Place>,
+    ) -> Result<Page<Event, Place>, Failure> {
+        if let Some(status) = filter.status {
+            return self.events_of_status(status, request).await;
+        }
+        let (rows, before) = (request.rows(), request.after.clone());
+        let found = self.read(move |tx| events::list_newest(tx, before.as_ref(), rows)).await?;
+        Ok(request.page(found, |event| (event.created_at, event.id.to_string())))
+    }
+
+    async fn events_of_status(
+        &self,
+        status: EventStatus,
+        request: PageRequest<Place>,
+    ) -> Result<Page<Event, Place>, Failure> {
+        let (rows, after) = (request.rows(), request.after.clone());
+        let found = self.read(move |tx| events::list_by_status(tx, status, after.as_ref(), rows)).await?;
+        Ok(request.page(found, |event| (event.settings.starts_at, event.id.to_string())))
+    }
+}
+
+fn not_found(id: &EventId) -> Rejection {
+    Rejection::new(Code::EventNotFound, format!("there is no event {id}"))
+}
+
+struct ChangeEvent {
+    id: EventId,
+    actor: Actor,
+    change: EventChange,
+    at: Timestamp,
+}
+
+impl Command for ChangeEvent {
+    type Output = Result<Event, Rejection>;
+    const NAME: &'static str = "change_event";
+    const PRIORITY: Priority = Priority::Operator;
+
+    fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<Self::Output>, Fault> {
+        // Rows are locked in the order of their ids, whatever the order of arrival: two processes never wait for
+        // each other in a circle. Changes to one event keep the order in which they came.
+        let mut order: Vec<_> = (0..batch.len()).collect();
+        order.sort_by_key(|index| &batch[*index].id);
+        let mut outcomes: Vec<Option<Self::Output>> = batch.iter().map(|_| None).collect();
+        let mut lines = Vec::with_capacity(batch.len());
+        for index in order {
+            let command = &batch[index];
+            let present = events::lock(tx, &command.id)?;
+            outcomes[index] = Some(match decide(present.as_ref(), &command.change, command.at) {
+                Err(rejection) => Err(rejection),
+                Ok(decision) => {
+                    let line = command.line(present.as_ref(), &decision)?;
+                    if write(tx, present.is_none(), &decision)? {
+                        lines.push(line);
+                        Ok(decision.event)
+                    } else {
+                        // Another process was faster between our look and our insert.
+                        let detail = format!("the event {} exists already", command.id);
+                        Err(Rejection::new(Code::EventExists, detail))
+                    }
+                }
+            });
+        }
+        audit_log::append(tx, &lines)?;
+        outcomes.into_iter().map(|outcome| outcome.ok_or(Fault::Panicked)).collect()
+    }
+}
+
+/// False when the event was to be new and is not.
+fn write(tx: &mut Tx<'_>, new: bool, decision: &EventDecision) -> Result<bool, Fault> {
+    if new {
+        return events::insert(tx, &decision.event);
+    }
+    if events::update(tx, &decision.event, decision.rewards_changed)? {
+        return Ok(true);
+    }
+    Err(Fault::Inconsistent(format!("the event {} changed while it was locked", decision.event.id)))
+}
+
+impl ChangeEvent {
+    fn line(&self, before: Option<&Event>, decision: &EventDecision) -> Result<AuditEntry, Fault> {
+        let snapshot = |event: &Event| -> Result<Value, Fault> {
+            serde_json::to_value(EventView::of(event, self.at))
+                .map_err(|error| Fault::Inconsistent(error.to_string()))
+        };
+        Ok(AuditEntry {
+            at: self.at,
+            actor: self.actor.clone(),
+            action: decision.action,
+            target_id: self.id.to_string(),
+            before: before.map(snapshot).transpose()?,
+            after: Some(snapshot(&decision.event)?),
+        })
+    }
+}

@@ -1,0 +1,36 @@
+//! Whether this process should be sent work.
+
+use crate::engine::Engine;
+use guerdon_store::{Health, clock};
+
+/// A clock that is further off than this decides wrongly about times.
+const SKEW_MAX_MS: i64 = 1_000;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    /// Each thing that was looked at, and what is wrong with it if anything is.
+    pub checks: Vec<(&'static str, Option<String>)>,
+}
+
+impl Readiness {
+    pub fn is_ready(&self) -> bool {
+        self.checks.iter().all(|(_, problem)| problem.is_none())
+    }
+}
+
+impl Engine {
+    pub async fn readiness(&self) -> Readiness {
+        let store = self.read(|tx| clock::now(tx).map(drop)).await.err().map(|failure| failure.to_string());
+        let committer = match self.store().committer_health() {
+            Health::Well => None,
+            Health::Ill(reason) => Some(reason),
+        };
+        let skew_ms = self.clock().database_offset_ms();
+        let clock = (skew_ms.abs() > SKEW_MAX_MS)
+            .then(|| format!("this machine's clock is {skew_ms} ms off the database's"));
+        // Migrations ran before the store was opened: a process that serves has them.
+        Readiness {
+            checks: vec![("store", store), ("migrations", None), ("committer", committer), ("clock", clock)],
+        }
+    }
+}

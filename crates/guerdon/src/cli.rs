@@ -1,0 +1,98 @@
+//! The command line.
+
+use crate::commands;
+use crate::settings::{Settings, SettingsError, Source};
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "guerdon",
+    version,
+    about = "Runs reward events: every reward exactly once, to the right person, in the order people lined up.",
+    after_help = "Start with `guerdon serve`: it needs no flag, keeps its data in ./guerdon.db and listens on \
+                  127.0.0.1:8080. Then open http://127.0.0.1:8080/docs, and `guerdon token --user me --role OPERATOR` \
+                  prints a token to call it with."
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    sources: Sources,
+}
+
+/// Where settings come from: flags > environment (GUERDON_…) > guerdon.toml > defaults.
+#[derive(Debug, Args)]
+struct Sources {
+    /// The configuration file; guerdon.toml in this folder unless given
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+    /// The database: sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE
+    #[arg(long, value_name = "URL", global = true)]
+    database: Option<String>,
+    /// Any setting by its name, as in --set outbox.lease=10s; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", global = true)]
+    set: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the server
+    Serve {
+        /// Where to listen; port 0 picks a free one
+        #[arg(long, value_name = "ADDRESS")]
+        listen: Option<String>,
+    },
+    /// Bring the database up to date, without serving it (serve does it too)
+    Migrate,
+    /// Print a token for the API, signed with auth.secret
+    Token(commands::token::TokenArgs),
+    /// Print the API's description (OpenAPI 3.1)
+    Openapi,
+    /// Print the settings in force, secrets hidden, and where each comes from
+    Config(commands::config::ConfigArgs),
+}
+
+impl Cli {
+    pub(crate) fn run(self) -> ExitCode {
+        match self.command {
+            Command::Openapi => commands::openapi::run(),
+            Command::Config(args) => match args.without_settings() {
+                Some(done) => done,
+                None => with(self.sources, None, |settings| commands::config::run(&args, settings)),
+            },
+            Command::Serve { listen } => with(self.sources, listen, commands::serve::run),
+            Command::Migrate => with(self.sources, None, commands::migrate::run),
+            Command::Token(args) => {
+                with(self.sources, None, |settings| commands::token::run(&args, settings))
+            }
+        }
+    }
+}
+
+/// Reads the settings, then runs the command with them. Exit code 2 is for a configuration that cannot be used.
+fn with(sources: Sources, listen: Option<String>, run: impl FnOnce(&Settings) -> ExitCode) -> ExitCode {
+    match read(sources, listen) {
+        Ok(settings) => run(&settings),
+        Err(error) => {
+            commands::complain(&error.to_string());
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn read(sources: Sources, listen: Option<String>) -> Result<Settings, SettingsError> {
+    let mut flags = Vec::new();
+    for pair in &sources.set {
+        let (key, value) = pair.split_once('=').ok_or_else(|| SettingsError::flag(pair))?;
+        flags.push((key.to_owned(), value.to_owned(), Source::Flag(format!("--set {key}"))));
+    }
+    let named = [("listen", "--listen", listen), ("database", "--database", sources.database)];
+    for (key, flag, value) in named {
+        if let Some(value) = value {
+            flags.push((key.into(), value, Source::Flag(flag.into())));
+        }
+    }
+    Settings::read(sources.config.as_deref(), std::env::vars_os(), flags)
+}

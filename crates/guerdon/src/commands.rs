@@ -1,0 +1,28 @@
+//! The commands, one file each.
+
+pub(crate) mod config;
+pub(crate) mod migrate;
+pub(crate) mod openapi;
+pub(crate) mod serve;
+pub(crate) mod token;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Prints what was asked for. A reader that has had enough, as `head` has, is no failure.
+fn say(text: &str) -> ExitCode {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{}", text.trim_end());
+    let _ = out.flush();
+    ExitCode::SUCCESS
+}
+
+pub(crate) fn complain(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "guerdon: {text}");
+}
+
+/// Complains, and fails.
+fn fail(text: &str) -> ExitCode {
+    complain(text);
+    ExitCode::FAILURE
+}

@@ -1,0 +1,93 @@
+use super::{fail, say};
+use crate::settings::Settings;
+use guerdon_engine::{Clock, Engine, EngineMetrics, EngineOptions};
+use guerdon_server::{App, HttpMetrics, Verifier};
+use guerdon_store::{Store, StoreMetrics};
+use prometheus_client::registry::Registry;
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+pub(crate) fn run(settings: &Settings) -> ExitCode {
+    if let Err(reason) = start_log(settings) {
+        return fail(&reason);
+    }
+    for key in settings.without_effect() {
+        tracing::warn!(key, "this setting has no effect in this version");
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&format!("cannot start: {error}")),
+    };
+    match runtime.block_on(serve(settings)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => fail(&reason),
+    }
+}
+
+fn start_log(settings: &Settings) -> Result<(), String> {
+    let filter = EnvFilter::try_new(&settings.log_level)
+        .map_err(|error| format!("log.level cannot be read: {error}"))?;
+    let log =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let started = if settings.log_json { log.json().try_init() } else { log.with_ansi(false).try_init() };
+    started.map_err(|error| format!("the log cannot be started: {error}"))
+}
+
+async fn serve(settings: &Settings) -> Result<(), String> {
+    let listener = TcpListener::bind(settings.listen)
+        .await
+        .map_err(|error| format!("cannot listen on {}: {error}", settings.listen))?;
+    let address = listener.local_addr().map_err(|error| error.to_string())?;
+    let stop = stop_signals()?;
+
+    let mut registry = Registry::default();
+    let clock = Arc::new(Clock::new(settings.clock_offset_ms));
+    let store_metrics = StoreMetrics::register(&mut registry);
+    let store = tokio::task::block_in_place(|| {
+        Store::open(&settings.database, &settings.store, &store_metrics, clock.now())
+    })
+    .map_err(|fault| fault.to_string())?;
+    let options = EngineOptions { unknown_users: settings.unknown_users };
+    let engine_metrics = EngineMetrics::register(&mut registry);
+    let engine =
+        Engine::start(store, clock, options, engine_metrics).await.map_err(|failure| failure.to_string())?;
+    let app = Arc::new(App {
+        engine: Arc::clone(&engine),
+        verifier: Verifier::new(&settings.auth),
+        http: settings.http,
+        metrics: HttpMetrics::register(&mut registry),
+        registry,
+    });
+    let router = guerdon_server::router(Arc::clone(&app));
+
+    say(&format!("listening on http://{address}"));
+    tracing::info!(%address, database = %settings.database, "serving");
+    guerdon_server::serve(listener, app, router, stop).await;
+    tokio::task::block_in_place(|| engine.close());
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Comes with the first signal to stop; with the second one the process ends at once.
+fn stop_signals() -> Result<impl Future<Output = ()>, String> {
+    let listen = |kind| signal(kind).map_err(|error| format!("cannot listen for signals: {error}"));
+    let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+    Ok(async move {
+        either(&mut terminate, &mut interrupt).await;
+        tokio::spawn(async move {
+            either(&mut terminate, &mut interrupt).await;
+            super::complain("stopped at once, by a second signal");
+            std::process::exit(1);
+        });
+    })
+}
+
+async fn either(first: &mut Signal, second: &mut Signal) {
+    tokio::select! {
+        _ = first.recv() => {}
+        _ = second.recv() => {}
+    }
+}

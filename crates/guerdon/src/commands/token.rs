@@ -1,0 +1,50 @@
+use super::{fail, say};
+use crate::settings::Settings;
+use clap::Args;
+use guerdon_core::UserId;
+use guerdon_core::identity::Role;
+use guerdon_engine::Clock;
+use jsonwebtoken::{EncodingKey, Header};
+use serde_json::json;
+use std::process::ExitCode;
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenArgs {
+    /// Whose token: the user's id
+    #[arg(long, value_name = "ID", value_parser = |text: &str| UserId::parse(text))]
+    user: UserId,
+    /// USER, SERVICE, AUDITOR, OPERATOR or ADMIN; may be repeated
+    #[arg(long, value_name = "ROLE", default_value = "USER", value_parser = role)]
+    role: Vec<Role>,
+    /// The name that people see
+    #[arg(long)]
+    name: Option<String>,
+    /// How long it is valid, in hours
+    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=87_600))]
+    hours: u32,
+}
+
+fn role(text: &str) -> Result<Role, String> {
+    let names = Role::ALL.map(Role::as_str).join(", ");
+    Role::parse(&text.to_ascii_uppercase()).ok_or_else(|| format!("must be one of: {names}"))
+}
+
+pub(crate) fn run(args: &TokenArgs, settings: &Settings) -> ExitCode {
+    let now = Clock::new(settings.clock_offset_ms).now();
+    let expires_at = now.plus_millis(i64::from(args.hours) * 3_600_000);
+    let roles: Vec<_> = args.role.iter().map(|role| role.as_str()).collect();
+    let mut claims =
+        json!({"sub": args.user.as_str(), "roles": roles, "exp": expires_at.as_millis() / 1_000});
+    for (claim, value) in
+        [("name", &args.name), ("iss", &settings.auth.issuer), ("aud", &settings.auth.audience)]
+    {
+        if let Some(value) = value {
+            claims[claim] = json!(value);
+        }
+    }
+    let key = EncodingKey::from_secret(settings.auth.secret.as_bytes());
+    match jsonwebtoken::encode(&Header::default(), &claims, &key) {
+        Ok(token) => say(&token),
+        Err(error) => fail(&format!("the token could not be signed: {error}")),
+    }
+}

@@ -1,0 +1,133 @@
+//! The configuration: one table of settings, read from flags, environment, file and defaults, each value checked.
+
+mod read;
+pub(crate) mod reference;
+mod table;
+mod value;
+
+pub(crate) use read::Source;
+pub(crate) use table::DEVELOPMENT_SECRET;
+
+use guerdon_engine::UnknownUsers;
+use guerdon_server::{AuthOptions, HttpOptions};
+use guerdon_store::{Database, StoreOptions};
+use read::Values;
+use std::net::SocketAddr;
+use std::path::Path;
+use thiserror::Error;
+
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub(crate) struct SettingsError(String);
+
+impl SettingsError {
+    pub(crate) fn flag(pair: &str) -> Self {
+        Self(format!("--set {pair}: write it as KEY=VALUE"))
+    }
+
+    /// A value that cannot be, with the key and where it was set.
+    fn bad(key: &str, source: &Source, reason: &str) -> Self {
+        Self(format!("{key} ({source}) {reason}"))
+    }
+}
+
+/// The settings in force, in the types that the crates want.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) listen: SocketAddr,
+    pub(crate) database: Database,
+    pub(crate) auth: AuthOptions,
+    pub(crate) unknown_users: UnknownUsers,
+    pub(crate) http: HttpOptions,
+    pub(crate) store: StoreOptions,
+    pub(crate) clock_offset_ms: i64,
+    pub(crate) log_level: String,
+    pub(crate) log_json: bool,
+    values: Values,
+}
+
+impl Settings {
+    pub(crate) fn read(
+        file: Option<&Path>,
+        environment: impl Iterator<Item = (std::ffi::OsString, std::ffi::OsString)>,
+        flags: Vec<(String, String, Source)>,
+    ) -> Result<Self, SettingsError> {
+        let values = Values::read(file, environment, flags)?;
+        let settings = Self {
+            listen: values.parse("listen", |text| {
+                text.parse().map_err(|_| "must be an address and a port, as in 127.0.0.1:8080".into())
+            })?,
+            database: values.parse("database", Database::parse)?,
+            auth: AuthOptions {
+                secret: values.text("auth.secret").unwrap_or_default(),
+                issuer: values.text("auth.issuer"),
+                audience: values.text("auth.audience"),
+            },
+            unknown_users: match values.text("users.unknown").as_deref() {
+                Some("reject") => UnknownUsers::Reject,
+                _ => UnknownUsers::Accept,
+            },
+            http: HttpOptions {
+                body_bytes_max: values.count("http.bodyBytesMax"),
+                header_timeout: values.duration("http.headerTimeout"),
+                body_timeout: values.duration("http.bodyTimeout"),
+                shutdown_timeout: values.duration("http.shutdownTimeout"),
+                connections_max: values.count("http.connectionsMax"),
+            },
+            store: StoreOptions {
+                readers: values.count("store.readers"),
+                group_max: values.count("store.groupMax"),
+                waiting_max: values.count("store.waitingMax"),
+                seed: guerdon_engine::Entropy.number(),
+            },
+            clock_offset_ms: values.signed_millis("dev.clockOffset"),
+            log_level: values.text("log.level").unwrap_or_default(),
+            log_json: values.text("log.format").as_deref() == Some("json"),
+            values,
+        };
+        settings.check()?;
+        Ok(settings)
+    }
+
+    /// What no single value can be blamed for.
+    fn check(&self) -> Result<(), SettingsError> {
+        let secret = self.values.source("auth.secret");
+        let loopback = self.listen.ip().is_loopback();
+        if self.auth.secret == DEVELOPMENT_SECRET && !loopback {
+            return Err(SettingsError::bad(
+                "auth.secret",
+                &secret,
+                &format!(
+                    "is the development secret, which everybody knows, and {} can be reached from outside: \
+                     set a secret of your own, or listen on 127.0.0.1",
+                    self.listen
+                ),
+            ));
+        }
+        if self.auth.secret.len() < 32 {
+            return Err(SettingsError::bad("auth.secret", &secret, "must be at least 32 bytes long"));
+        }
+        if self.clock_offset_ms != 0 && !loopback {
+            let source = self.values.source("dev.clockOffset");
+            return Err(SettingsError::bad(
+                "dev.clockOffset",
+                &source,
+                "is only for a server on a loopback address",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Every setting with its value as it may be shown, and where it comes from.
+    pub(crate) fn shown(&self) -> Vec<(String, String, Source)> {
+        self.values.shown()
+    }
+
+    /// Settings that somebody set and that this version does not use.
+    pub(crate) fn without_effect(&self) -> Vec<String> {
+        self.values.without_effect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,245 @@
+//! Every setting there is. The reference in `docs/configuration.md` is made from this table.
+
+use super::value::Kind;
+
+pub(crate) const DEVELOPMENT_SECRET: &str = "guerdon-development-secret-for-loopback-only";
+
+/// Whether anything uses the setting yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Used,
+    /// Checked, and said to have no effect: the part that uses it is not built.
+    Later,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting {
+    /// Section and name; `<name>` stands for any one name.
+    pub(crate) key: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) default: Option<&'static str>,
+    pub(crate) secret: bool,
+    pub(crate) state: State,
+    pub(crate) about: &'static str,
+}
+
+const fn used(key: &'static str, kind: Kind, default: Option<&'static str>, about: &'static str) -> Setting {
+    Setting { key, kind, default, secret: false, state: State::Used, about }
+}
+
+const fn later(key: &'static str, kind: Kind, default: Option<&'static str>, about: &'static str) -> Setting {
+    Setting { key, kind, default, secret: false, state: State::Later, about }
+}
+
+const fn secret(setting: Setting) -> Setting {
+    Setting { secret: true, ..setting }
+}
+
+use Kind::{Choice, Count, Duration, SignedDuration, Text};
+
+pub(crate) const SETTINGS: &[Setting] = &[
+    used(
+        "listen",
+        Text,
+        Some("127.0.0.1:8080"),
+        "Where to listen. Port 0 picks a free one; the first line of the output says which.",
+    ),
+    used(
+        "database",
+        Text,
+        Some("sqlite:guerdon.db"),
+        "`sqlite:PATH`, made on first start, or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. Several servers can share one PostgreSQL.",
+    ),
+    secret(used(
+        "auth.secret",
+        Text,
+        Some(DEVELOPMENT_SECRET),
+        "The key of HS256 tokens, at least 32 bytes. The default is for loopback addresses only.",
+    )),
+    used("auth.issuer", Text, None, "The `iss` that tokens must have; any where not set."),
+    used("auth.audience", Text, None, "The `aud` that tokens must have; any where not set."),
+    later("auth.jwks", Choice(&[]), None, "A file or URL with public keys."),
+    used(
+        "users.unknown",
+        Choice(&["accept", "reject"]),
+        Some("accept"),
+        "What becomes of users whom the registry does not know.",
+    ),
+    used("http.bodyBytesMax", Count { least: 1_024, most: 64 << 20 }, Some("262144"), "The largest body."),
+    used(
+        "http.headerTimeout",
+        Duration,
+        Some("10s"),
+        "For a request's headers to arrive, and for a kept connection to send its next request.",
+    ),
+    used("http.bodyTimeout", Duration, Some("10s"), "For a request's body to arrive."),
+    used(
+        "http.shutdownTimeout",
+        Duration,
+        Some("30s"),
+        "For what was accepted to be answered once the server is asked to stop.",
+    ),
+    used(
+        "http.connectionsMax",
+        Count { least: 1, most: 1_000_000 },
+        Some("10000"),
+        "Connections at one time; more wait.",
+    ),
+    used(
+        "store.readers",
+        Count { least: 1, most: 64 },
+        Some("4"),
+        "Threads that read the database, each with a connection.",
+    ),
+    used(
+        "store.groupMax",
+        Count { least: 1, most: 10_000 },
+        Some("512"),
+        "The most commands that are committed together.",
+    ),
+    used(
+        "store.waitingMax",
+        Count { least: 1, most: 1_000_000 },
+        Some("8192"),
+        "The most commands that wait; more are refused with 503.",
+    ),
+    used(
+        "log.level",
+        Text,
+        Some("info"),
+        "`error`, `warn`, `info`, `debug`, or a filter such as `info,guerdon_store=debug`.",
+    ),
+    used(
+        "log.format",
+        Choice(&["text", "json"]),
+        Some("text"),
+        "How log lines are written, to the standard error.",
+    ),
+    used(
+        "dev.clockOffset",
+        SignedDuration,
+        Some("0s"),
+        "Moves the server's clock, for demonstrations and tests; only on a loopback address.",
+    ),
+    later("redis.url", Choice(&[]), None, "Where Redis is."),
+    later("coupons.issuer", Choice(&["store"]), Some("store"), "Who counts coupons."),
+    later("coupons.lease", Duration, Some("10s"), "How long a worker holds a coupon's event."),
+    later("outbox.sink", Choice(&["none"]), Some("none"), "Where events are published to."),
+    later("outbox.url", Text, None, "The address of the sink."),
+    secret(later("outbox.secret", Text, None, "`whsec_…`, to sign webhooks with.")),
+    later("outbox.lease", Duration, Some("30s"), "How long a publisher holds an event."),
+    later(
+        "outbox.maxAttempts",
+        Count { least: 0, most: 1_000_000 },
+        Some("0"),
+        "Tries before an event is DEAD; 0 is never.",
+    ),
+    later("requests.lease", Duration, Some("30s"), "How long a worker holds a request."),
+    later("allocations.retryDelay", Duration, Some("5m"), "From a failed delivery to the next try."),
+    later(
+        "allocations.retryInterval",
+        Duration,
+        Some("1m"),
+        "How often deliveries that are due are looked for.",
+    ),
+    later(
+        "allocations.maxAttempts",
+        Count { least: 1, most: 1_000_000 },
+        Some("10"),
+        "Tries before a delivery has finally failed.",
+    ),
+    later("allocations.lease", Duration, Some("60s"), "How long a worker holds a delivery."),
+    later("claims.lease", Duration, Some("30s"), "How long a worker holds a claim."),
+    later("claims.timeout", Duration, Some("10m"), "When a claim that is still pending is rolled back."),
+    later("claims.wait", Duration, Some("5s"), "How long a call waits for the end of its claim."),
+    later("wallet.keyTtl", Duration, Some("20m"), "How long an idempotency key can be claimed."),
+    later("wallet.timeout", Duration, Some("1m"), "When a transfer that is still in progress has failed."),
+    later("wallet.watchdogInterval", Duration, Some("1m"), "How often such transfers are looked for."),
+    later(
+        "services.auth.url",
+        Text,
+        None,
+        "The service that knows whether a user is active; built in where not set.",
+    ),
+    later("services.auth.timeout", Duration, Some("2s"), "For one call of it."),
+    later("services.auth.retries", Count { least: 0, most: 100 }, Some("3"), "Further tries of a call."),
+    later(
+        "services.gameData.url",
+        Text,
+        None,
+        "The service that knows what a user did; built in where not set.",
+    ),
+    later("services.gameData.timeout", Duration, Some("2s"), "For one call of it."),
+    later("services.gameData.retries", Count { least: 0, most: 100 }, Some("3"), "Further tries of a call."),
+    later("providers.<name>.url", Text, None, "A provider that delivers rewards."),
+    secret(later("providers.<name>.secret", Text, None, "`whsec_…`, to sign calls with.")),
+    later("providers.<name>.timeout", Duration, Some("5s"), "For one call of it."),
+    later("providers.<name>.concurrency", Count { least: 1, most: 10_000 }, Some("16"), "Calls at one time."),
+    later(
+        "limits.perUser",
+        Count { least: 0, most: 1_000_000 },
+        Some("50"),
+        "Requests per second of one user; 0 is without limit.",
+    ),
+    later(
+        "limits.perAddress",
+        Count { least: 0, most: 1_000_000 },
+        Some("0"),
+        "Requests per second from one address; 0 is without limit.",
+    ),
+];
+
+/// The setting that a key names.
+pub(crate) fn find(key: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| matches(setting.key, key))
+}
+
+fn matches(pattern: &str, key: &str) -> bool {
+    let (mut wanted, mut given) = (pattern.split('.'), key.split('.'));
+    loop {
+        match (wanted.next(), given.next()) {
+            (None, None) => return true,
+            (Some("<name>"), Some(name)) if !name.is_empty() => {}
+            (Some(wanted), Some(given)) if wanted == given => {}
+            _ => return false,
+        }
+    }
+}
+
+/// The key that a mistyped one was probably meant to be.
+pub(crate) fn similar(key: &str) -> Option<&'static str> {
+    let scored = SETTINGS.iter().map(|setting| (strsim::jaro_winkler(setting.key, key), setting.key));
+    let (score, best) = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (score > 0.8).then_some(best)
+}
+
+/// The environment variable of a key: `allocations.retryDelay` is `GUERDON_ALLOCATIONS__RETRY_DELAY`.
+pub(crate) fn environment_name(key: &str) -> String {
+    let mut name = String::from("GUERDON_");
+    for character in key.chars() {
+        match character {
+            '.' => name.push_str("__"),
+            upper if upper.is_ascii_uppercase() => {
+                name.push('_');
+                name.push(upper);
+            }
+            other => name.push(other.to_ascii_uppercase()),
+        }
+    }
+    name
+}
+
+/// The key of an environment variable's name, without its prefix.
+pub(crate) fn key_of_environment(name: &str) -> String {
+    let camel = |segment: &str| {
+        let mut words = segment.split('_').map(str::to_ascii_lowercase);
+        let mut text = words.next().unwrap_or_default();
+        for word in words {
+            let mut characters = word.chars();
+            text.extend(characters.next().map(|first| first.to_ascii_uppercase()));
+            text.push_str(characters.as_str());
+        }
+        text
+    };
+    name.split("__").map(camel).collect::<Vec<_>>().join(".")
+}

@@ -1,0 +1,40 @@
+//! What every handler can reach, and how the routes are put together.
+
+use crate::edge;
+use crate::metrics::HttpMetrics;
+use crate::openapi;
+use crate::routes;
+use crate::token::Verifier;
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use guerdon_engine::Engine;
+use prometheus_client::registry::Registry;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The limits of a connection and of what comes over it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpOptions {
+    pub body_bytes_max: usize,
+    /// For the whole of a request's headers, and for a kept connection to send its next request.
+    pub header_timeout: Duration,
+    /// For the whole of a request's body.
+    pub body_timeout: Duration,
+    /// For what was accepted to be answered once the server is asked to stop.
+    pub shutdown_timeout: Duration,
+    pub connections_max: usize,
+}
+
+pub struct App {
+    pub engine: Arc<Engine>,
+    pub verifier: Verifier,
+    pub http: HttpOptions,
+    pub metrics: HttpMetrics,
+    pub registry: Registry,
+}
+
+/// The whole of the HTTP surface.
+pub fn router(app: Arc<App>) -> Router {
+    let (routes, _) = routes::all().split_for_parts();
+    routes.merge(openapi::routes()).layer(from_fn_with_state(Arc::clone(&app), edge::around)).with_state(app)
+}

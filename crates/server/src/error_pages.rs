@@ -1,0 +1,77 @@
+//! The pages of the error codes, as `docs/errors/` has them: a problem's `type` leads here.
+
+use crate::problem::Problem;
+use axum::extract::Path;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use guerdon_core::Code;
+
+macro_rules! page {
+    ($code:literal) => {
+        ($code, include_str!(concat!("../../../docs/errors/", $code, ".md")))
+    };
+}
+
+const PAGES: &[(&str, &str)] = &[
+    page!("MALFORMED_JSON"),
+    page!("BAD_CURSOR"),
+    page!("BAD_REQUEST"),
+    page!("INVALID_FIELDS"),
+    page!("TOKEN_MISSING"),
+    page!("TOKEN_INVALID"),
+    page!("TOKEN_EXPIRED"),
+    page!("FORBIDDEN"),
+    page!("USER_NOT_ACTIVE"),
+    page!("NOT_FOUND"),
+    page!("METHOD_NOT_ALLOWED"),
+    page!("REQUEST_TIMEOUT"),
+    page!("BODY_TOO_LARGE"),
+    page!("UNSUPPORTED_MEDIA_TYPE"),
+    page!("EVENT_NOT_FOUND"),
+    page!("EVENT_EXISTS"),
+    page!("EVENT_TRANSITION_REFUSED"),
+    page!("EVENT_FIELD_FROZEN"),
+    page!("EVENT_NOT_READY"),
+    page!("USER_NOT_FOUND"),
+    page!("STORE_BUSY"),
+    page!("STORE_UNAVAILABLE"),
+    page!("OUTCOME_UNKNOWN"),
+    page!("SHUTTING_DOWN"),
+    page!("INTERNAL_ERROR"),
+];
+
+pub(crate) async fn handle(Path(code): Path<String>) -> Result<impl IntoResponse, Problem> {
+    let page = PAGES.iter().find(|(name, _)| *name == code);
+    let (_, text) = page.ok_or_else(|| Problem::new(Code::NotFound, "there is no such code"))?;
+    Ok(([(CONTENT_TYPE, "text/markdown; charset=utf-8")], *text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PAGES;
+    use crate::problem::status_of;
+    use guerdon_core::Code;
+
+    #[test]
+    fn every_code_has_its_page_and_every_page_its_code() {
+        let codes: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+        for (name, text) in PAGES {
+            assert!(codes.contains(name), "{name} is not a code");
+            assert!(text.starts_with(&format!("# {name}\n")), "{name}: the title");
+            assert!(
+                text.contains("## What it means") && text.contains("## What to do"),
+                "{name}: the sections"
+            );
+        }
+        for code in Code::ALL {
+            let page = PAGES.iter().find(|(name, _)| *name == code.as_str());
+            let (_, text) = page.unwrap_or_else(|| panic!("{code} has no page"));
+            assert!(text.contains(&format!("Status {}.", status_of(*code).as_u16())), "{code}: the status");
+        }
+        let index = include_str!("../../../docs/errors/README.md");
+        assert!(
+            codes.iter().all(|code| index.contains(&format!("({code}.md)"))),
+            "the index has all of them"
+        );
+    }
+}

@@ -1,0 +1,76 @@
+//! Who is calling: the token's identity, an active user, with a role that allows the call.
+
+use crate::app::App;
+use crate::edge::RequestId;
+use crate::problem::Problem;
+use axum::extract::FromRequestParts;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use guerdon_core::Code;
+use guerdon_core::audit::Actor;
+use guerdon_core::identity::{Identity, Permission};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// What a handler needs its caller to be. Naming it as an argument is what checks it.
+pub(crate) trait Need: Send + Sync + 'static {
+    const PERMISSION: Permission;
+}
+
+macro_rules! needs {
+    ($($name:ident)+) => { $(
+        pub(crate) struct $name;
+        impl Need for $name {
+            const PERMISSION: Permission = Permission::$name;
+        }
+    )+ };
+}
+
+needs! { Participate Inspect Operate LookUpUsers }
+
+/// A caller who may do what `N` says.
+pub(crate) struct Caller<N: Need> {
+    identity: Arc<Identity>,
+    request_id: Arc<str>,
+    need: PhantomData<N>,
+}
+
+impl<N: Need> Caller<N> {
+    /// As the audit log names them.
+    pub(crate) fn actor(&self) -> Actor {
+        Actor { user_id: self.identity.user_id.clone(), request_id: self.request_id.to_string() }
+    }
+}
+
+impl<N: Need> FromRequestParts<Arc<App>> for Caller<N> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        let token = bearer(parts)?;
+        let identity = app.verifier.verify(token, app.engine.now())?;
+        if !identity.may(N::PERMISSION) {
+            let detail = format!("this call is for the roles {}", N::PERMISSION.roles());
+            return Err(Problem::new(Code::Forbidden, detail));
+        }
+        app.engine.require_active(&identity.user_id).await?;
+        let request_id =
+            parts.extensions.get::<RequestId>().map_or_else(|| "".into(), |id| Arc::clone(&id.0));
+        Ok(Self { identity, request_id, need: PhantomData })
+    }
+}
+
+fn bearer(parts: &Parts) -> Result<&str, Problem> {
+    let mut values = parts.headers.get_all(AUTHORIZATION).iter();
+    let missing = || Problem::new(Code::TokenMissing, "send Authorization: Bearer and a token");
+    let value = values.next().ok_or_else(missing)?;
+    if values.next().is_some() {
+        return Err(Problem::new(Code::TokenInvalid, "there is more than one Authorization header"));
+    }
+    let text = value.to_str().map_err(|_| missing())?;
+    match text.split_once(' ') {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty() => {
+            Ok(token.trim())
+        }
+        _ => Err(missing()),
+    }
+}

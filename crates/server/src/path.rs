@@ -1,0 +1,47 @@
+//! Ids in addresses. One that could not exist does not.
+
+use crate::app::App;
+use crate::problem::Problem;
+use axum::extract::{FromRequestParts, Path};
+use axum::http::request::Parts;
+use guerdon_core::{Code, EventId, UserId};
+use std::sync::Arc;
+
+/// An id that an address ends in or goes through.
+pub(crate) struct Id<T>(pub(crate) T);
+
+/// What can stand in an address.
+pub(crate) trait Addressed: Sized {
+    fn parse(text: &str) -> Option<Self>;
+    fn not_found() -> Problem;
+}
+
+impl Addressed for EventId {
+    fn parse(text: &str) -> Option<Self> {
+        EventId::parse(text).ok()
+    }
+
+    fn not_found() -> Problem {
+        Problem::new(Code::EventNotFound, "no event can have this id")
+    }
+}
+
+impl Addressed for UserId {
+    fn parse(text: &str) -> Option<Self> {
+        UserId::parse(text).ok()
+    }
+
+    fn not_found() -> Problem {
+        Problem::new(Code::UserNotFound, "no user can have this id")
+    }
+}
+
+impl<T: Addressed> FromRequestParts<Arc<App>> for Id<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        let path = Path::<String>::from_request_parts(parts, app).await;
+        let Path(text) = path.map_err(|_| Problem::new(Code::BadRequest, "the address is not UTF-8"))?;
+        T::parse(&text).map(Self).ok_or_else(T::not_found)
+    }
+}

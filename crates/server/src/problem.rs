@@ -1,0 +1,168 @@
+//! Refusals and faults as `application/problem+json` (RFC 9457).
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use guerdon_core::fields::FieldError;
+use guerdon_core::{Code, Rejection};
+use guerdon_engine::Failure;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Where this server keeps the pages of the codes; a code's page is this and its name.
+const PAGES: &str = "/docs/errors/";
+
+/// An error on its way out. The edge renders it, since only the edge knows the request's id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) code: Code,
+    pub(crate) detail: String,
+    pub(crate) fields: Vec<FieldError>,
+}
+
+/// What a client reads.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(crate) struct ProblemBody<'a> {
+    /// The page of this code.
+    r#type: String,
+    /// The same for every occurrence of the code.
+    title: &'a str,
+    status: u16,
+    /// What happened in this case.
+    detail: &'a str,
+    /// Stable, upper snake case: branch on this.
+    code: &'a str,
+    /// The request's id; it is in our logs.
+    instance: &'a str,
+    /// Which fields are at fault and why, where the problem is about fields.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(value_type = Vec<FieldProblem>)]
+    fields: &'a [FieldError],
+}
+
+/// One field at fault.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes guerdon_core::fields::FieldError")]
+pub(crate) struct FieldProblem {
+    /// `rewards[0].amount`
+    path: String,
+    reason: String,
+}
+
+impl Problem {
+    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self { code, detail: detail.into(), fields: Vec::new() }
+    }
+
+    pub(crate) fn field(path: impl Into<String>, reason: impl Into<String>) -> Self {
+        let (path, reason) = (path.into(), reason.into());
+        let detail = format!("{path} {reason}");
+        Self { code: Code::InvalidFields, detail, fields: vec![FieldError { path, reason }] }
+    }
+
+    pub(crate) fn render(&self, request_id: &str) -> Response {
+        let status = status_of(self.code);
+        let body = ProblemBody {
+            r#type: format!("{PAGES}{}", self.code),
+            title: self.code.title(),
+            status: status.as_u16(),
+            detail: &self.detail,
+            code: self.code.as_str(),
+            instance: request_id,
+            fields: &self.fields,
+        };
+        let body = serde_json::to_vec(&body).unwrap_or_default();
+        let mut response = (status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+/// Left without a body: the edge finds the problem among the extensions and renders it.
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = status_of(self.code).into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<Rejection> for Problem {
+    fn from(rejection: Rejection) -> Self {
+        Self { code: rejection.code, detail: rejection.detail, fields: rejection.fields }
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        let code = failure.code();
+        match failure {
+            Failure::Rejected(rejection) => rejection.into(),
+            Failure::Broken(fault) => {
+                if code == Code::InternalError {
+                    tracing::error!(%fault, "a call failed");
+                }
+                Self::new(code, advice(code))
+            }
+        }
+    }
+}
+
+/// What a caller can do about a fault; what the fault was is for our log alone.
+fn advice(code: Code) -> &'static str {
+    match code {
+        Code::StoreBusy => "nothing was changed; try again after the time in Retry-After",
+        Code::StoreUnavailable => "nothing was changed; the store cannot be reached just now, try again",
+        Code::OutcomeUnknown => "look it up before you repeat the call: it may or may not have been done",
+        Code::ShuttingDown => "nothing was changed; this server is stopping, ask another or try again",
+        _ => "the fault is ours and has been logged under the id in `instance`",
+    }
+}
+
+pub fn status_of(code: Code) -> StatusCode {
+    match code {
+        Code::MalformedJson | Code::BadCursor | Code::BadRequest => StatusCode::BAD_REQUEST,
+        Code::TokenMissing | Code::TokenInvalid | Code::TokenExpired => StatusCode::UNAUTHORIZED,
+        Code::Forbidden | Code::UserNotActive => StatusCode::FORBIDDEN,
+        Code::NotFound | Code::EventNotFound | Code::UserNotFound => StatusCode::NOT_FOUND,
+        Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+        Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
+        Code::EventExists | Code::EventTransitionRefused | Code::EventFieldFrozen | Code::EventNotReady => {
+            StatusCode::CONFLICT
+        }
+        Code::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        Code::InvalidFields => StatusCode::UNPROCESSABLE_ENTITY,
+        Code::InternalError => StatusCode::INTERNAL_SERVER_ERROR,
+        Code::StoreBusy | Code::StoreUnavailable | Code::OutcomeUnknown | Code::ShuttingDown => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+    }
+}
+
+/// The problem that stands for an error which the framework answered by itself.
+pub(crate) fn of_framework(status: StatusCode) -> Problem {
+    match status {
+        StatusCode::NOT_FOUND => Problem::new(Code::NotFound, "see /docs for the addresses that there are"),
+        StatusCode::METHOD_NOT_ALLOWED => {
+            Problem::new(Code::MethodNotAllowed, "see the Allow header for the methods that it takes")
+        }
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            Problem::new(Code::BodyTooLarge, "the body is larger than the limit")
+        }
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+            Problem::new(Code::UnsupportedMediaType, "send Content-Type: application/json")
+        }
+        StatusCode::REQUEST_TIMEOUT => Problem::new(Code::RequestTimeout, "the request came too slowly"),
+        status if status.is_client_error() => Problem::new(Code::BadRequest, "the request cannot be read"),
+        _ => Problem::new(Code::InternalError, advice(Code::InternalError)),
+    }
+}

@@ -1,0 +1,30 @@
+//! The routes mirror the URLs: a folder for each segment, a file for each call.
+
+mod admin;
+mod events;
+mod healthz;
+mod metrics;
+mod readyz;
+mod users;
+
+use crate::app::App;
+use std::sync::Arc;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(crate) fn all() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(events::list::handle))
+        .routes(routes!(events::get::handle))
+        .routes(routes!(users::status::handle))
+        .routes(routes!(admin::events::list::handle, admin::events::create::handle))
+        .routes(routes!(admin::events::get::handle, admin::events::patch::handle))
+        .routes(routes!(admin::events::open::handle))
+        .routes(routes!(admin::events::close::handle))
+        .routes(routes!(admin::events::cancel::handle))
+        .routes(routes!(admin::users::put::handle))
+        .routes(routes!(admin::audit_log::handle))
+        .routes(routes!(healthz::handle))
+        .routes(routes!(readyz::handle))
+        .routes(routes!(metrics::handle))
+}

@@ -1,0 +1,5 @@
+//! `/v1/admin`
+
+pub(crate) mod audit_log;
+pub(crate) mod events;
+pub(crate) mod users;

@@ -1,0 +1,3 @@
+//! `/v1/admin/users`
+
+pub(crate) mod put;

@@ -1,0 +1,4 @@
+//! `/v1/events`
+
+pub(crate) mod get;
+pub(crate) mod list;

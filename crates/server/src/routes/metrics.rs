@@ -1,0 +1,20 @@
+use crate::app::App;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use std::sync::Arc;
+
+/// Figures for Prometheus, in its text format.
+#[utoipa::path(get, path = "/metrics", tag = "Service", operation_id = "metrics", responses((status = 200, body = String)))]
+pub(crate) async fn handle(State(app): State<Arc<App>>) -> Response {
+    app.metrics.cached_tokens.set(i64::try_from(app.verifier.remembered()).unwrap_or(i64::MAX));
+    let mut text = String::new();
+    match prometheus_client::encoding::text::encode(&mut text, &app.registry) {
+        Ok(()) => {
+            let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            ([(CONTENT_TYPE, content_type)], text).into_response()
+        }
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}

@@ -1,0 +1,3 @@
+//! `/v1/users`
+
+pub(crate) mod status;
