@@ -13,6 +13,7 @@ mod openapi;
 mod path;
 mod problem;
 mod routes;
+mod strict;
 mod token;
 
 pub use app::{App, HttpOptions, router};

@@ -74,8 +74,9 @@ impl Committer {
                 Next::Commit(slice) => {
                     let started = Stopwatch::start();
                     self.pulse.set_busy(Some(started));
-                    self.metrics.waiting.set(i64::try_from(lanes.waiting()).unwrap_or(i64::MAX));
+                    self.metrics.running.set(i64::try_from(slice.len()).unwrap_or(i64::MAX));
                     self.commit(slice, started);
+                    self.metrics.running.set(0);
                     self.pulse.set_busy(None);
                 }
                 Next::Nothing => {}

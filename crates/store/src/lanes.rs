@@ -3,6 +3,7 @@
 use crate::fault::Fault;
 use crate::stopwatch::Stopwatch;
 use crate::tx::Tx;
+use prometheus_client::metrics::gauge::Gauge;
 use std::any::{Any, TypeId};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -190,6 +191,8 @@ pub(crate) struct Lanes {
     arrived: Condvar,
     waiting_max: usize,
     group_max: usize,
+    /// How many wait, for whoever looks at the metrics.
+    gauge: Gauge,
 }
 
 #[derive(Default)]
@@ -201,8 +204,8 @@ struct State {
 }
 
 impl Lanes {
-    pub(crate) fn new(waiting_max: usize, group_max: usize) -> Self {
-        Self { state: Mutex::default(), arrived: Condvar::new(), waiting_max, group_max }
+    pub(crate) fn new(waiting_max: usize, group_max: usize, gauge: Gauge) -> Self {
+        Self { state: Mutex::default(), arrived: Condvar::new(), waiting_max, group_max, gauge }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -229,6 +232,7 @@ impl Lanes {
         let lane: &mut TypedLane<C> =
             lanes[position].as_any().downcast_mut().expect("a lane is found by the type of its commands");
         lane.0.push_back(Waiting { command, answer, since: Stopwatch::start() });
+        self.gauge.inc();
         drop(state);
         self.arrived.notify_one();
         Ok(pending)
@@ -242,6 +246,7 @@ impl Lanes {
             if let Some(chosen) = choose(&state.lanes) {
                 let slice = state.lanes[chosen].take(self.group_max);
                 state.waiting -= slice.len();
+                self.gauge.dec_by(i64::try_from(slice.len()).unwrap_or(0));
                 return Next::Commit(slice);
             }
             if state.closed {
@@ -261,10 +266,6 @@ impl Lanes {
     pub(crate) fn close(&self) {
         self.state().closed = true;
         self.arrived.notify_all();
-    }
-
-    pub(crate) fn waiting(&self) -> usize {
-        self.state().waiting
     }
 
     pub(crate) fn oldest_wait(&self) -> Duration {
@@ -296,7 +297,7 @@ fn choose(lanes: &[Box<dyn Lane>]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Command, Fault, Lanes, Next, Priority, Tx, each};
+    use super::{Command, Fault, Gauge, Lanes, Next, Priority, Tx, each};
 
     struct Apply;
     struct Sweep;
@@ -320,7 +321,7 @@ mod tests {
 
     #[test]
     fn the_intake_goes_first_and_together() {
-        let lanes = Lanes::new(100, 2);
+        let lanes = Lanes::new(100, 2, Gauge::default());
         let _keep = (lanes.push(Sweep), lanes.push(Sweep), lanes.push(Patch));
         let _people: Vec<_> = (0..3).map(|_| lanes.push(Apply)).collect();
         lanes.close();
@@ -334,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_refuses_and_keeps_room_for_the_intake() {
-        let lanes = Lanes::new(4, 10);
+        let lanes = Lanes::new(4, 10, Gauge::default());
         let _keep: Vec<_> = (0..2).map(|_| lanes.push(Patch).unwrap()).collect();
         assert_eq!(lanes.push(Patch).unwrap_err(), Fault::Busy);
         let _people: Vec<_> = (0..2).map(|_| lanes.push(Apply).unwrap()).collect();

@@ -15,6 +15,7 @@ pub(crate) struct CommandLabels {
 #[derive(Clone, Debug)]
 pub struct StoreMetrics {
     pub(crate) waiting: Gauge,
+    pub(crate) running: Gauge,
     pub(crate) group_commands: Histogram,
     pub(crate) group_seconds: Family<CommandLabels, Histogram>,
     pub(crate) commands: Family<CommandLabels, Counter>,
@@ -33,6 +34,7 @@ impl StoreMetrics {
         let seconds = || Histogram::new(exponential_buckets(0.000_1, 2.0, 16));
         let metrics = Self {
             waiting: Gauge::default(),
+            running: Gauge::default(),
             group_commands: Histogram::new(exponential_buckets(1.0, 2.0, 12)),
             group_seconds: Family::new_with_constructor(seconds),
             commands: Family::default(),
@@ -48,6 +50,11 @@ impl StoreMetrics {
         let store = registry.sub_registry_with_prefix("guerdon_store");
         let m = &metrics;
         store.register("waiting_commands", "Commands that wait for the committer", m.waiting.clone());
+        store.register(
+            "running_commands",
+            "Commands of the group that is being committed",
+            m.running.clone(),
+        );
         store.register("group_commands", "Commands that were committed together", m.group_commands.clone());
         store.register_with_unit(
             "group",

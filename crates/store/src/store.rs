@@ -79,7 +79,7 @@ impl Store {
             }
             Database::Postgres(config) => (Session::postgres((**config).clone(), name.clone())?, None),
         };
-        let lanes = Arc::new(Lanes::new(options.waiting_max, options.group_max));
+        let lanes = Arc::new(Lanes::new(options.waiting_max, options.group_max, metrics.waiting.clone()));
         let pulse = Arc::new(Pulse::default());
         let committer =
             Committer::new(session, Arc::clone(&lanes), Arc::clone(&pulse), metrics.clone(), options.seed);

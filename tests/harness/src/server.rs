@@ -38,6 +38,7 @@ pub struct Server {
     pub address: String,
     pub log: PathBuf,
     child: Child,
+    traced: bool,
     _folder: tempfile::TempDir,
 }
 
@@ -82,7 +83,13 @@ impl Server {
         });
         let first = first_line.recv_timeout(Duration::from_secs(60)).unwrap_or_default();
         match first.trim().strip_prefix("listening on ") {
-            Some(address) => Ok(Self { address: address.into(), log, child, _folder: folder }),
+            Some(address) => Ok(Self {
+                address: address.into(),
+                log,
+                child,
+                traced: !options.under.is_empty(),
+                _folder: folder,
+            }),
             None => {
                 let _ = child.kill();
                 let _ = child.wait();
@@ -95,8 +102,15 @@ impl Server {
         Api::new(&self.address)
     }
 
+    /// The server's own process, also where another program runs it.
     pub fn process_id(&self) -> u32 {
-        self.child.id()
+        if !self.traced {
+            return self.child.id();
+        }
+        let children =
+            Command::new("pgrep").args(["-P", &self.child.id().to_string()]).output().expect("pgrep");
+        let text = String::from_utf8_lossy(&children.stdout).trim().to_owned();
+        text.parse().unwrap_or_else(|_| panic!("the server has ended: {text:?}"))
     }
 
     pub fn log_text(&self) -> String {
@@ -105,30 +119,36 @@ impl Server {
 
     /// `kill -9`, and waits until the process is gone.
     pub fn kill(mut self) {
-        self.child.kill().expect("kill the server");
+        self.signal("-KILL");
         self.child.wait().expect("the server's end");
     }
 
     /// Asks it to stop, as a service manager would; its exit code.
-    pub fn stop(mut self) -> Option<i32> {
+    pub fn stop(self) -> Option<i32> {
         self.signal("-TERM");
+        self.wait()
+    }
+
+    /// Waits for its end; its exit code.
+    pub fn wait(mut self) -> Option<i32> {
         self.child.wait().expect("the server's end").code()
     }
 
     pub fn signal(&self, signal: &str) {
-        let done = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
+        let done = Command::new("kill").args([signal, &self.process_id().to_string()]).status();
         assert!(done.expect("kill").success());
-    }
-
-    pub fn has_ended(&mut self) -> bool {
-        self.child.try_wait().expect("the server's state").is_some()
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Ok(None) = self.child.try_wait() {
+            if self.traced {
+                let _ = Command::new("pkill").args(["-KILL", "-P", &self.child.id().to_string()]).status();
+            }
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
         if std::thread::panicking() {
             eprintln!("--- the server's log ---\n{}", tail(&read(&self.log)));
         }

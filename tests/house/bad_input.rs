@@ -1,0 +1,310 @@
+//! Bad input at every address: the right status, the right code, nothing written, no panic.
+
+use crate::support::{Cluster, on_every_setup, token};
+use guerdon_harness::api::drop_body;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+on_every_setup! { bad_input_is_refused_and_changes_nothing }
+
+const JSON: &str = "application/json";
+
+struct Case {
+    method: &'static str,
+    route: &'static str,
+    path: String,
+    content_type: Option<&'static str>,
+    body: Option<String>,
+    status: u16,
+    code: &'static str,
+    field: Option<&'static str>,
+}
+
+/// Cases of one call: what follows the address, the body, what is expected, and the field at fault.
+fn get(
+    route: &'static str,
+    path: &str,
+    status: u16,
+    code: &'static str,
+    field: Option<&'static str>,
+) -> Case {
+    Case { method: "GET", route, path: path.into(), content_type: None, body: None, status, code, field }
+}
+
+fn send(
+    (method, route): (&'static str, &'static str),
+    path: &str,
+    body: impl ToString,
+    (status, code): (u16, &'static str),
+    field: Option<&'static str>,
+) -> Case {
+    let body = Some(body.to_string());
+    Case { method, route, path: path.into(), content_type: Some(JSON), body, status, code, field }
+}
+
+const NOT_ACCEPTABLE: (u16, &str) = (422, "INVALID_FIELDS");
+const MALFORMED: (u16, &str) = (400, "MALFORMED_JSON");
+
+/// What is wrong with any body, whatever the call.
+fn bodies(call: (&'static str, &'static str), path: &str) -> Vec<Case> {
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let mut cases: Vec<_> = ["", "{", "{\"a\":1,}", "{} {}", "\u{feff}{}", "nul", "'x'"]
+        .into_iter()
+        .map(|body| send(call, path, body, MALFORMED, None))
+        .collect();
+    cases
+        .extend(["[]", "5", "\"x\"", "null", &deep].map(|body| send(call, path, body, NOT_ACCEPTABLE, None)));
+    cases.push(send(call, path, json!({"surprise": 1}), NOT_ACCEPTABLE, Some("surprise")));
+    for content_type in [None, Some("text/plain"), Some("application/xml"), Some("application/jsonx")] {
+        let case = send(call, path, "{}", (415, "UNSUPPORTED_MEDIA_TYPE"), None);
+        cases.push(Case { content_type, ..case });
+    }
+    let huge = format!("\"{}\"", "x".repeat(300_000));
+    cases.push(send(call, path, huge, (413, "BODY_TOO_LARGE"), None));
+    cases
+}
+
+fn with(changes: Value) -> Value {
+    let mut body = drop_body("new");
+    for (field, value) in changes.as_object().unwrap() {
+        body[field] = value.clone();
+    }
+    body
+}
+
+fn lists(route: &'static str) -> Vec<Case> {
+    let mut cases: Vec<_> = ["0", "201", "-1", "x", "1e3", "99999999999999999999"]
+        .into_iter()
+        .map(|limit| get(route, &format!("{route}?limit={limit}"), 422, "INVALID_FIELDS", Some("limit")))
+        .collect();
+    // The last one is a sound cursor of another list: ["other",[1,"x"]]
+    for cursor in ["", "!!!", "AAAA", "WyJvdGhlciIsWzEsIngiXV0"] {
+        cases.push(get(route, &format!("{route}?cursor={cursor}"), 400, "BAD_CURSOR", None));
+    }
+    cases
+}
+
+fn missing(method: &'static str, route: &'static str, code: &'static str) -> Vec<Case> {
+    let bad = "a".repeat(200);
+    let ids = ["nope", "with-hyphen%23", "%00", "a%2Fb", "%F0%9F%8E%81", bad.as_str()];
+    let body = (method == "PATCH").then(|| "{}".to_owned());
+    let case = |id: &str| Case {
+        method,
+        route,
+        path: route.replace("{eventId}", id).replace("{userId}", id),
+        content_type: body.as_ref().map(|_| JSON),
+        body: body.clone(),
+        status: 404,
+        code,
+        field: None,
+    };
+    let mut cases: Vec<_> = ids.into_iter().map(case).collect();
+    cases.push(Case { status: 400, code: "BAD_REQUEST", ..case("%FF%FE") });
+    cases
+}
+
+fn cases() -> Vec<Case> {
+    let create = ("POST", "/v1/admin/events");
+    let patch = ("PATCH", "/v1/admin/events/{eventId}");
+    let put = ("PUT", "/v1/admin/users/{userId}");
+    let mut cases = Vec::new();
+    cases.extend(bodies(create, create.1));
+    cases.extend(bodies(patch, "/v1/admin/events/there"));
+    cases.extend(bodies(put, "/v1/admin/users/u-1"));
+    for (changes, field) in [
+        (json!({"eventId": null}), "eventId"),
+        (json!({"eventId": 5}), "eventId"),
+        (json!({"eventId": "a-b"}), "eventId"),
+        (json!({"eventId": "x".repeat(65)}), "eventId"),
+        (json!({"type": "RAFFLE"}), "type"),
+        (json!({"name": ""}), "name"),
+        (json!({"name": "a\u{0}b"}), "name"),
+        (json!({"startsAt": "soon"}), "startsAt"),
+        (json!({"startsAt": 1.5}), "startsAt"),
+        (json!({"startsAt": -1}), "startsAt"),
+        (json!({"endsAt": 1_600_000_000_000_i64}), "endsAt"),
+        (json!({"capacityTotal": 0}), "capacityTotal"),
+        (json!({"capacityTotal": 1e300}), "capacityTotal"),
+        (json!({"lotteryCutoffAt": 1_800_000_000_000_i64}), "lotteryCutoffAt"),
+        (json!({"rewards": {}}), "rewards"),
+        (json!({"rewards": [["r", "ITEM"]]}), "rewards[0]"),
+        (json!({"rewards": [{"rewardId": "r"}]}), "rewards[0]"),
+        (json!({"rewards": [{"rewardId": "r", "kind": "CASH"}]}), "rewards[0].kind"),
+        (json!({"rewards": [{"rewardId": "r", "kind": "ITEM", "colour": 1}]}), "rewards[0].colour"),
+        (json!({"rewards": [{"rewardId": "r", "kind": "ITEM", "quantity": "2"}]}), "rewards[0].quantity"),
+        (
+            json!({"rewards": [{"rewardId": "r", "kind": "POINT", "amount": -1, "currency": "KRW"}]}),
+            "rewards[0].amount",
+        ),
+        (
+            json!({"rewards": [{"rewardId": "r", "kind": "POINT", "amount": 0.00001, "currency": "KRW"}]}),
+            "rewards[0].amount",
+        ),
+        (json!({"rewards": [{"rewardId": "r", "kind": "ITEM", "details": 5}]}), "rewards[0].details"),
+        (json!({"type": "CLAIM", "capacityTotal": null, "conditions": "activity. >"}), "conditions"),
+        (json!({"type": "CLAIM", "capacityTotal": null, "conditions": "(".repeat(1_000)}), "conditions"),
+        (json!({"type": "LOTTERY", "lotteryCutoffAt": 4_000_000_000_001_i64}), "lotteryCutoffAt"),
+        (
+            json!({"type": "ATTENDANCE", "capacityTotal": null, "attendance": {"daily": "nope"}}),
+            "attendance.daily",
+        ),
+        (
+            json!({"type": "RANDOM", "capacityTotal": null, "random": {"prizes": [{"rewardId": "gift", "weight": 0}]}}),
+            "random.prizes",
+        ),
+    ] {
+        cases.push(send(create, create.1, with(changes), NOT_ACCEPTABLE, Some(field)));
+    }
+    cases.push(send(create, create.1, drop_body("there"), (409, "EVENT_EXISTS"), None));
+    for (changes, field) in [
+        (json!({"eventId": "other"}), "eventId"),
+        (json!({"type": "CLAIM"}), "type"),
+        (json!({"name": null}), "name"),
+        (json!({"capacityTotal": null}), "capacityTotal"),
+        (json!({"endsAt": 0}), "endsAt"),
+        (json!({"random": {"prizes": []}}), "random"),
+    ] {
+        cases.push(send(patch, "/v1/admin/events/there", changes, NOT_ACCEPTABLE, Some(field)));
+    }
+    for body in [json!({}), json!({"status": "GONE"}), json!({"status": null}), json!({"status": 1})] {
+        cases.push(send(put, "/v1/admin/users/u-1", body, NOT_ACCEPTABLE, None));
+    }
+    for user in ["a%23b", "a%2Fb", "%20", &"u".repeat(129)] {
+        let address = format!("/v1/admin/users/{user}");
+        cases.push(send(put, &address, json!({"status": "BANNED"}), (404, "USER_NOT_FOUND"), None));
+    }
+    for route in ["/v1/events", "/v1/admin/events", "/v1/admin/audit-log"] {
+        cases.extend(lists(route));
+    }
+    cases.push(get(
+        "/v1/admin/events",
+        "/v1/admin/events?status=WILD",
+        422,
+        "INVALID_FIELDS",
+        Some("status"),
+    ));
+    let both = "/v1/admin/audit-log?eventId=a&userId=b";
+    cases.push(get("/v1/admin/audit-log", both, 422, "INVALID_FIELDS", Some("userId")));
+    for route in ["/v1/events/{eventId}", "/v1/admin/events/{eventId}"] {
+        cases.extend(missing("GET", route, "EVENT_NOT_FOUND"));
+    }
+    cases.extend(missing("GET", "/v1/users/{userId}/status", "USER_NOT_FOUND"));
+    cases.extend(missing("PATCH", "/v1/admin/events/{eventId}", "EVENT_NOT_FOUND"));
+    for route in ["open", "close", "cancel"] {
+        let route = match route {
+            "open" => "/v1/admin/events/{eventId}/open",
+            "close" => "/v1/admin/events/{eventId}/close",
+            _ => "/v1/admin/events/{eventId}/cancel",
+        };
+        cases.extend(missing("POST", route, "EVENT_NOT_FOUND"));
+    }
+    let close = ("POST", "/v1/admin/events/{eventId}/close");
+    cases.push(send(close, "/v1/admin/events/there/close", "", (409, "EVENT_TRANSITION_REFUSED"), None));
+    let open = ("POST", "/v1/admin/events/{eventId}/open");
+    cases.push(send(open, "/v1/admin/events/over/open", "", (409, "EVENT_NOT_READY"), Some("endsAt")));
+    cases.push(send(
+        patch,
+        "/v1/admin/events/open_1",
+        json!({"rewards": []}),
+        (409, "EVENT_FIELD_FROZEN"),
+        None,
+    ));
+    cases
+}
+
+fn bad_input_is_refused_and_changes_nothing(cluster: &Cluster) {
+    let operator = cluster.operator(0);
+    let mut over = drop_body("over");
+    over["endsAt"] = json!(1_700_000_000_001_i64);
+    for body in [drop_body("there"), drop_body("open_1"), over] {
+        operator.post("/v1/admin/events", &body).expect(201);
+    }
+    operator.post("/v1/admin/events/open_1/open", &json!({})).expect(200);
+    let everything = || {
+        let mut sql = cluster.database.sql();
+        let texts = |sql: &mut guerdon_harness::database::Sql, query: &str| sql.texts(query).join("\n");
+        let events =
+            texts(&mut sql, "SELECT event_id || status || name || kind || version FROM events ORDER BY 1");
+        let counts = ["event_rewards", "audit_log", "users"]
+            .map(|table| sql.number(&format!("SELECT COUNT(*) FROM {table}")));
+        (events, counts)
+    };
+    let before = everything();
+    let cases = cases();
+    for (number, case) in cases.iter().enumerate() {
+        let headers: Vec<_> = case.content_type.map(|kind| ("content-type", kind)).into_iter().collect();
+        let headers = if case.content_type.is_none() && case.body.is_some() {
+            vec![("content-type", "")]
+        } else {
+            headers
+        };
+        let answer = cluster.operator(number).send(case.method, &case.path, &headers, case.body.as_deref());
+        let shown: String = case.body.as_deref().unwrap_or_default().chars().take(120).collect();
+        let what = format!("{} {} {shown}\n{}", case.method, case.path, answer.text);
+        assert_eq!((answer.status, answer.code().as_str()), (case.status, case.code), "{what}");
+        assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{what}");
+        let problem = answer.json();
+        assert_eq!(problem["status"], case.status, "{what}");
+        assert_eq!(problem["type"], format!("/docs/errors/{}", case.code), "{what}");
+        assert_eq!(problem["instance"].as_str(), answer.header("x-request-id"), "{what}");
+        if let Some(field) = case.field {
+            assert_eq!(problem["fields"][0]["path"], field, "{what}");
+        }
+    }
+    assert_eq!(everything(), before, "something was written");
+    every_route_is_covered(cluster, &cases);
+    strangers_get_nothing(cluster);
+    let panics = cluster.servers.iter().filter(|server| server.log_text().contains("panicked")).count();
+    assert_eq!(panics, 0);
+    assert!(cluster.servers.iter().all(|server| server.api().get("/readyz").status == 200));
+}
+
+/// The table has a case for every call that the API's description names.
+fn every_route_is_covered(cluster: &Cluster, cases: &[Case]) {
+    let api = cluster.servers[0].api().get("/openapi.json").expect(200).json();
+    let mut described = BTreeSet::new();
+    for (path, item) in api["paths"].as_object().unwrap() {
+        described
+            .extend(item.as_object().unwrap().keys().map(|method| (method.to_uppercase(), path.clone())));
+    }
+    described.retain(|(_, path)| path.starts_with("/v1/"));
+    let covered: BTreeSet<_> =
+        cases.iter().map(|case| (case.method.to_owned(), case.route.to_owned())).collect();
+    assert_eq!(covered, described);
+    let api = cluster.servers[0].api().with_token(&token("u-1", "USER"));
+    for (method, path) in described {
+        let path = path.replace("{eventId}", "there").replace("{userId}", "u-1");
+        for wrong in ["TRACE", "DELETE"] {
+            let answer = api.send(wrong, &path, &[], None).expect(405);
+            assert_eq!(answer.code(), "METHOD_NOT_ALLOWED");
+            assert!(answer.header("allow").unwrap().contains(&method), "{method} {path}");
+        }
+    }
+    for path in
+        ["/", "/v1", "/v1/", "/v1/admin", "/v2/events", "/v1/events/", "/docs/errors/NOPE", "/../etc/passwd"]
+    {
+        assert_eq!(api.get(path).expect(404).code(), "NOT_FOUND", "{path}");
+    }
+}
+
+fn strangers_get_nothing(cluster: &Cluster) {
+    let stranger = cluster.servers[0].api();
+    let user = stranger.with_token(&token("u-1", "USER"));
+    for (method, path) in [
+        ("GET", "/v1/admin/events"),
+        ("POST", "/v1/admin/events"),
+        ("GET", "/v1/admin/events/there"),
+        ("PATCH", "/v1/admin/events/there"),
+        ("POST", "/v1/admin/events/there/open"),
+        ("POST", "/v1/admin/events/there/close"),
+        ("POST", "/v1/admin/events/there/cancel"),
+        ("PUT", "/v1/admin/users/u-1"),
+        ("GET", "/v1/admin/audit-log"),
+        ("GET", "/v1/users/u-1/status"),
+    ] {
+        // Refused before the body is read, so even a broken one says nothing about what lies behind.
+        let body = (method != "GET").then_some("{");
+        stranger.send(method, path, &[], body).expect(401);
+        user.send(method, path, &[], body).expect(403);
+    }
+}

@@ -1,0 +1,22 @@
+//! The built binary, over HTTP, against real databases, killed and cut off at the worst moments.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test fails by panicking")]
+#![allow(
+    clippy::needless_pass_by_value,
+    clippy::too_many_lines,
+    reason = "tables read best as literals in one place"
+)]
+#![allow(clippy::disallowed_methods, reason = "a test may look at the clock to give up in time")]
+
+mod arrows;
+mod bad_input;
+mod conformance;
+mod connections;
+mod crash;
+mod cut_off;
+mod disk_errors;
+mod documents;
+mod identity;
+mod invariants;
+mod starting;
+mod support;
