@@ -2,6 +2,7 @@
 
 use crate::support::{BINARY, Cluster};
 use guerdon_harness::TestEngine;
+use guerdon_harness::api::drop_body;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -38,6 +39,10 @@ fn the_docs_page_needs_nothing_from_outside() {
 #[test]
 fn every_metric_is_listed() {
     let cluster = Cluster::start(TestEngine::Sqlite, 1);
+    // A family of figures shows itself once it has one.
+    cluster.database.sql().poison_event("poison");
+    cluster.operator(0).post("/v1/admin/events", &drop_body("e")).expect(201);
+    cluster.operator(0).post("/v1/admin/events", &drop_body("poison")).expect(500);
     let text = cluster.servers[0].api().get("/metrics").expect(200).text;
     assert!(text.ends_with("# EOF\n"));
     let mut rows = Vec::new();

@@ -1,0 +1,70 @@
+# Real services for tests and benchmarks, on private ports and folders. Sourced, not run.
+# shellcheck shell=bash
+
+services_folder=""
+missing=()
+
+# need PROGRAM PACKAGE: installs Debian's package where the program is not there; notes what cannot be had.
+need() {
+  [ -n "$(find_program "$1")" ] && return 0
+  echo "== installing $2"
+  local sudo=""
+  if [ "$(id -u)" != 0 ]; then sudo="sudo -n"; fi
+  if command -v apt-get >/dev/null; then
+    # A server of the package's own is neither wanted nor started.
+    if [ "$2" = postgresql ] && [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+      $sudo mkdir -p /etc/postgresql-common
+      echo "create_main_cluster = false" | $sudo tee /etc/postgresql-common/createcluster.conf >/dev/null
+    fi
+    { $sudo apt-get install -y --no-install-recommends -o Dpkg::Options::=--force-confold "$2" ||
+      { $sudo apt-get update && $sudo apt-get install -y --no-install-recommends -o Dpkg::Options::=--force-confold "$2"; }
+    } >"$services_folder/install-$2.log" 2>&1 </dev/null || tail -5 "$services_folder/install-$2.log"
+  fi
+  [ -n "$(find_program "$1")" ] && return 0
+  missing+=("$2")
+  return 1
+}
+
+# Debian keeps PostgreSQL's programs apart from the PATH.
+find_program() {
+  command -v "$1" || ls /usr/lib/postgresql/*/bin/"$1" 2>/dev/null | sort -V | tail -1
+}
+
+free_port() {
+  python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])' 2>/dev/null ||
+    echo $((20000 + RANDOM % 20000))
+}
+
+# PostgreSQL refuses to run as root.
+as_postgres() {
+  if [ "$(id -u)" = 0 ]; then (cd / && setpriv --reuid=postgres --regid=postgres --clear-groups -- "$@"); else "$@"; fi
+}
+
+services_begin() {
+  export DEBIAN_FRONTEND=noninteractive
+  services_folder=$(mktemp -d "${TMPDIR:-/tmp}/guerdon-services.XXXXXX")
+  chmod 755 "$services_folder"
+  trap services_end EXIT
+}
+
+services_end() {
+  if [ -f "$services_folder/postgres/data/postmaster.pid" ]; then
+    as_postgres "$(find_program pg_ctl)" -D "$services_folder/postgres/data" -m immediate stop >/dev/null 2>&1
+  fi
+  rm -rf "$services_folder"
+}
+
+# Sets TEST_POSTGRES_URL.
+start_postgres() {
+  need pg_ctl postgresql || return 1
+  local data="$services_folder/postgres" port
+  mkdir "$data"
+  if [ "$(id -u)" = 0 ]; then chown postgres "$data"; fi
+  port=$(free_port)
+  as_postgres "$(find_program initdb)" --auth=trust --username=postgres -D "$data/data" >"$services_folder/initdb.log" 2>&1 &&
+    as_postgres "$(find_program pg_ctl)" -D "$data/data" -l "$data/log" -w \
+      -o "-p $port -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c max_connections=200 ${POSTGRES_OPTIONS:-}" \
+      start >/dev/null || { missing+=("a running postgresql"); tail -5 "$services_folder/initdb.log" "$data/log"; return 1; }
+  export TEST_POSTGRES_URL="postgres://postgres@127.0.0.1:$port/postgres"
+  echo "== PostgreSQL $(as_postgres "$(find_program postgres)" --version | awk '{print $3}') on port $port"
+}
