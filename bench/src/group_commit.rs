@@ -123,7 +123,7 @@ impl Command for Append {
 fn measure(database: &Database, group: usize, seconds: u64) -> Result<f64, Box<dyn std::error::Error>> {
     let metrics = StoreMetrics::register(&mut Registry::default());
     let options = StoreOptions { group_max: group, ..StoreOptions::default() };
-    let store = Store::open(database, &options, &metrics, Timestamp::from_millis(0))?;
+    let store = Store::open(database, &options, &metrics, || Timestamp::from_millis(0))?;
     store.submit(Prepare)?.blocking_recv()??;
     let mut waiting: VecDeque<Pending<()>> = VecDeque::new();
     let (mut submitted, mut answered) = (0_i64, 0_u32);

@@ -72,14 +72,14 @@ fn with(changes: Value) -> Value {
     body
 }
 
-fn lists(route: &'static str) -> Vec<Case> {
+fn lists(route: &'static str, path: &str) -> Vec<Case> {
     let mut cases: Vec<_> = ["0", "201", "-1", "x", "1e3", "99999999999999999999"]
         .into_iter()
-        .map(|limit| get(route, &format!("{route}?limit={limit}"), 422, "INVALID_FIELDS", Some("limit")))
+        .map(|limit| get(route, &format!("{path}?limit={limit}"), 422, "INVALID_FIELDS", Some("limit")))
         .collect();
     // The last one is a sound cursor of another list: ["other",[1,"x"]]
     for cursor in ["", "!!!", "AAAA", "WyJvdGhlciIsWzEsIngiXV0"] {
-        cases.push(get(route, &format!("{route}?cursor={cursor}"), 400, "BAD_CURSOR", None));
+        cases.push(get(route, &format!("{path}?cursor={cursor}"), 400, "BAD_CURSOR", None));
     }
     cases
 }
@@ -91,7 +91,7 @@ fn missing(method: &'static str, route: &'static str, code: &'static str) -> Vec
     let case = |id: &str| Case {
         method,
         route,
-        path: route.replace("{eventId}", id).replace("{userId}", id),
+        path: route.replace("{eventId}", id).replace("{userId}", id).replace("{requestId}", id),
         content_type: body.as_ref().map(|_| JSON),
         body: body.clone(),
         status: 404,
@@ -128,7 +128,7 @@ fn cases() -> Vec<Case> {
         (json!({"lotteryCutoffAt": 1_800_000_000_000_i64}), "lotteryCutoffAt"),
         (json!({"rewards": {}}), "rewards"),
         (json!({"rewards": [["r", "ITEM"]]}), "rewards[0]"),
-        (json!({"rewards": [{"rewardId": "r"}]}), "rewards[0]"),
+        (json!({"rewards": [{"rewardId": "r"}]}), "rewards[0].kind"),
         (json!({"rewards": [{"rewardId": "r", "kind": "CASH"}]}), "rewards[0].kind"),
         (json!({"rewards": [{"rewardId": "r", "kind": "ITEM", "colour": 1}]}), "rewards[0].colour"),
         (json!({"rewards": [{"rewardId": "r", "kind": "ITEM", "quantity": "2"}]}), "rewards[0].quantity"),
@@ -173,8 +173,14 @@ fn cases() -> Vec<Case> {
         let address = format!("/v1/admin/users/{user}");
         cases.push(send(put, &address, json!({"status": "BANNED"}), (404, "USER_NOT_FOUND"), None));
     }
-    for route in ["/v1/events", "/v1/admin/events", "/v1/admin/audit-log"] {
-        cases.extend(lists(route));
+    for route in ["/v1/events", "/v1/admin/events", "/v1/admin/audit-log", "/v1/me/requests"] {
+        cases.extend(lists(route, route));
+    }
+    let line = "/v1/admin/events/{eventId}/requests";
+    cases.extend(lists(line, "/v1/admin/events/open_1/requests"));
+    for (filter, field) in [("status=WILD", "status"), ("resultCode=LUCK", "resultCode")] {
+        let filtered = format!("/v1/admin/events/open_1/requests?{filter}");
+        cases.push(get(line, &filtered, 422, "INVALID_FIELDS", Some(field)));
     }
     cases.push(get(
         "/v1/admin/events",
@@ -185,9 +191,29 @@ fn cases() -> Vec<Case> {
     ));
     let both = "/v1/admin/audit-log?eventId=a&userId=b";
     cases.push(get("/v1/admin/audit-log", both, 422, "INVALID_FIELDS", Some("userId")));
-    for route in ["/v1/events/{eventId}", "/v1/admin/events/{eventId}"] {
+    for route in [
+        "/v1/events/{eventId}",
+        "/v1/admin/events/{eventId}",
+        line,
+        "/v1/admin/events/{eventId}/summary",
+        "/v1/admin/events/{eventId}/stream",
+    ] {
         cases.extend(missing("GET", route, "EVENT_NOT_FOUND"));
     }
+    for route in
+        ["/v1/requests/{requestId}", "/v1/requests/{requestId}/stream", "/v1/admin/requests/{requestId}"]
+    {
+        cases.extend(missing("GET", route, "REQUEST_NOT_FOUND"));
+        let unknown = route.replace("{requestId}", "0192aaaa-bbbb-7ccc-8ddd-eeeeffff0001");
+        cases.push(get(route, &unknown, 404, "REQUEST_NOT_FOUND", None));
+    }
+    let apply = ("POST", "/v1/events/{eventId}/requests");
+    cases.extend(missing(apply.0, apply.1, "EVENT_NOT_FOUND"));
+    cases.push(send(apply, "/v1/events/there/requests", "", (404, "EVENT_NOT_FOUND"), None));
+    cases.push(send(apply, "/v1/events/future/requests", "", (409, "EVENT_NOT_OPEN"), None));
+    cases.push(send(apply, "/v1/events/claims/requests", "", (409, "EVENT_WRONG_TYPE"), None));
+    let summary = "/v1/admin/events/{eventId}/summary";
+    cases.push(get(summary, "/v1/admin/events/there/summary", 409, "EVENT_NOT_OPEN", None));
     cases.extend(missing("GET", "/v1/users/{userId}/status", "USER_NOT_FOUND"));
     cases.extend(missing("PATCH", "/v1/admin/events/{eventId}", "EVENT_NOT_FOUND"));
     for route in ["open", "close", "cancel"] {
@@ -216,10 +242,17 @@ fn bad_input_is_refused_and_changes_nothing(cluster: &Cluster) {
     let operator = cluster.operator(0);
     let mut over = drop_body("over");
     over["endsAt"] = json!(1_700_000_000_001_i64);
-    for body in [drop_body("there"), drop_body("open_1"), over] {
+    let mut future = drop_body("future");
+    future["startsAt"] = json!(3_900_000_000_000_i64);
+    let mut claims = drop_body("claims");
+    claims["type"] = json!("CLAIM");
+    claims["capacityTotal"] = Value::Null;
+    for body in [drop_body("there"), drop_body("open_1"), over, future, claims] {
         operator.post("/v1/admin/events", &body).expect(201);
     }
-    operator.post("/v1/admin/events/open_1/open", &json!({})).expect(200);
+    for open in ["open_1", "future", "claims"] {
+        operator.post(&format!("/v1/admin/events/{open}/open"), &json!({})).expect(200);
+    }
     let everything = || {
         let mut sql = cluster.database.sql();
         let texts = |sql: &mut guerdon_harness::database::Sql, query: &str| sql.texts(query).join("\n");
@@ -273,7 +306,7 @@ fn every_route_is_covered(cluster: &Cluster, cases: &[Case]) {
     assert_eq!(covered, described);
     let api = cluster.servers[0].api().with_token(&token("u-1", "USER"));
     for (method, path) in described {
-        let path = path.replace("{eventId}", "there").replace("{userId}", "u-1");
+        let path = path.replace("{eventId}", "there").replace("{userId}", "u-1").replace("{requestId}", "x");
         for wrong in ["TRACE", "DELETE"] {
             let answer = api.send(wrong, &path, &[], None).expect(405);
             assert_eq!(answer.code(), "METHOD_NOT_ALLOWED");
@@ -301,6 +334,10 @@ fn strangers_get_nothing(cluster: &Cluster) {
         ("PUT", "/v1/admin/users/u-1"),
         ("GET", "/v1/admin/audit-log"),
         ("GET", "/v1/users/u-1/status"),
+        ("GET", "/v1/admin/events/open_1/requests"),
+        ("GET", "/v1/admin/events/open_1/summary"),
+        ("GET", "/v1/admin/events/open_1/stream"),
+        ("GET", "/v1/admin/requests/x"),
     ] {
         // Refused before the body is read, so even a broken one says nothing about what lies behind.
         let body = (method != "GET").then_some("{");

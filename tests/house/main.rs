@@ -18,5 +18,6 @@ mod disk_errors;
 mod documents;
 mod identity;
 mod invariants;
+mod requests;
 mod starting;
 mod support;

@@ -72,4 +72,12 @@ pub struct AuditEntry {
 pub struct AuditRecord {
     pub sequence: i64,
     pub entry: AuditEntry,
+    /// How much text it took to store what was before and after.
+    pub stored_bytes: usize,
+}
+
+impl AuditRecord {
+    pub fn bytes(&self) -> usize {
+        self.stored_bytes
+    }
 }

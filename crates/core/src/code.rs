@@ -43,6 +43,9 @@ codes! {
     EventTransitionRefused "EVENT_TRANSITION_REFUSED" "The event's status does not allow this";
     EventFieldFrozen "EVENT_FIELD_FROZEN" "The field cannot change in the event's present status";
     EventNotReady "EVENT_NOT_READY" "The event cannot be opened as it is";
+    EventNotOpen "EVENT_NOT_OPEN" "The event takes no applications now";
+    EventWrongType "EVENT_WRONG_TYPE" "The event is of a type that does not have this";
+    RequestNotFound "REQUEST_NOT_FOUND" "There is no such request";
     UserNotFound "USER_NOT_FOUND" "The registry does not know this user";
     StoreBusy "STORE_BUSY" "Too much work is waiting";
     StoreUnavailable "STORE_UNAVAILABLE" "The store cannot be reached";

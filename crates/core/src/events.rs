@@ -155,6 +155,8 @@ pub struct Event {
     pub settings: EventSettings,
     /// What is left of each limited reward, in the order of `settings.rewards`.
     pub remaining_stock: Vec<Option<i64>>,
+    /// What is left of the places, once the event has been opened.
+    pub capacity_remaining: Option<i64>,
     /// Goes up by one with every change; updates are guarded by it.
     pub version: i64,
     pub created_at: Timestamp,
@@ -164,6 +166,11 @@ pub struct Event {
 impl Event {
     pub const fn status(&self) -> EventStatus {
         self.state.status()
+    }
+
+    /// Whether people have ever seen it: neither a draft nor one that was cancelled as a draft.
+    pub const fn was_public(&self) -> bool {
+        self.state.times().opened_at.is_some()
     }
 }
 

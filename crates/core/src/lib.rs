@@ -11,6 +11,7 @@ pub mod id;
 pub mod identity;
 pub mod money;
 pub mod rejection;
+pub mod requests;
 pub mod time;
 pub mod users;
 

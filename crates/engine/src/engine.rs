@@ -5,21 +5,33 @@ use crate::entropy::Entropy;
 use crate::failure::Failure;
 use crate::loops::Loops;
 use crate::metrics::EngineMetrics;
+use crate::requests::{Intake, Watch};
 use crate::users::{UnknownUsers, UserBook};
 use guerdon_core::Timestamp;
+use guerdon_core::requests::RequestId;
 use guerdon_store::{Command, Engine as Database, Fault, Store, Tx};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// How long a caller waits for the store. A commit that takes longer has an outcome that we do not know.
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the registry's changes are looked at: well within the second that they may be late.
 const USERS_INTERVAL: Duration = Duration::from_millis(250);
 const DATABASE_CLOCK_INTERVAL: Duration = Duration::from_secs(5);
+const USER_INDEX_INTERVAL: Duration = Duration::from_millis(200);
+const CANCELLED_INTERVAL: Duration = Duration::from_millis(500);
+const WATCH_INTERVAL: Duration = Duration::from_millis(250);
+const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct EngineOptions {
     pub unknown_users: UnknownUsers,
+    /// How long requests are kept after they ended, and after their event's end.
+    pub requests_ttl: Duration,
+    pub requests_ttl_after_event: Duration,
+    /// How long a new delivery is left to whoever made it before the retry batch takes it up.
+    pub allocations_lease: Duration,
 }
 
 pub struct Engine {
@@ -28,6 +40,9 @@ pub struct Engine {
     entropy: Entropy,
     pub(crate) metrics: EngineMetrics,
     pub(crate) users: UserBook,
+    intake: Arc<Intake>,
+    pub(crate) watch: Watch,
+    pub(crate) options: EngineOptions,
     loops: Loops,
 }
 
@@ -41,8 +56,26 @@ impl Engine {
     ) -> Result<Arc<Self>, Failure> {
         let users = UserBook::new(options.unknown_users);
         let loops = Loops::default();
-        let engine = Arc::new(Self { store, clock, entropy: Entropy, metrics, users, loops });
+        let intake = Arc::new(Intake::new(&options));
+        let watch = Watch::default();
+        let engine =
+            Arc::new(Self { store, clock, entropy: Entropy, metrics, users, intake, watch, options, loops });
         engine.refresh_users().await?;
+        engine.load_user_index().await?;
+        engine.every(
+            "user_index",
+            USER_INDEX_INTERVAL,
+            |engine| async move { engine.merge_user_index().await },
+        );
+        engine.every("cancelled_lines", CANCELLED_INTERVAL, |engine| async move {
+            engine.end_cancelled_lines().await;
+        });
+        engine.every("watch", WATCH_INTERVAL, |engine| async move { engine.look_at_watched_lines().await });
+        engine.every(
+            "requests_sweeper",
+            SWEEP_INTERVAL,
+            |engine| async move { engine.sweep_requests().await },
+        );
         engine.every("users", USERS_INTERVAL, |engine| async move {
             if let Err(failure) = engine.refresh_users().await {
                 tracing::debug!(%failure, "the user registry could not be read");
@@ -87,6 +120,14 @@ impl Engine {
         self.entropy.id(self.now())
     }
 
+    pub(crate) fn new_request_id(&self) -> RequestId {
+        self.entropy.request_id(self.now())
+    }
+
+    pub(crate) fn intake(&self) -> &Arc<Intake> {
+        &self.intake
+    }
+
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -109,17 +150,28 @@ impl Engine {
         &self,
         read: impl Fn(&mut Tx<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Failure> {
-        let pending = self.store.read(read)?;
-        match tokio::time::timeout(STORE_TIMEOUT, pending).await {
-            Ok(Ok(outcome)) => Ok(outcome?),
-            Ok(Err(_)) => Err(Fault::Stopping.into()),
-            Err(_) => Err(Fault::TimedOut("no reader was free".into()).into()),
-        }
+        answer_of(self.store.read(read)?).await
+    }
+
+    /// Reads ahead of whatever callers have asked for: what the house itself needs to go on.
+    pub(crate) async fn read_first<T: Send + 'static>(
+        &self,
+        read: impl Fn(&mut Tx<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Failure> {
+        answer_of(self.store.read_first(read)?).await
     }
 
     /// Ends the loops, commits what waits and closes the store. Blocks.
     pub fn close(&self) {
         self.loops.stop();
         self.store.close();
+    }
+}
+
+async fn answer_of<T>(pending: oneshot::Receiver<Result<T, Fault>>) -> Result<T, Failure> {
+    match tokio::time::timeout(STORE_TIMEOUT, pending).await {
+        Ok(Ok(outcome)) => Ok(outcome?),
+        Ok(Err(_)) => Err(Fault::Stopping.into()),
+        Err(_) => Err(Fault::TimedOut("no reader was free".into()).into()),
     }
 }

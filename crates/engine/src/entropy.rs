@@ -1,6 +1,7 @@
 //! The one place that asks the operating system for randomness.
 
 use guerdon_core::Timestamp;
+use guerdon_core::requests::RequestId;
 use uuid::Builder;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,9 +21,16 @@ impl Entropy {
     }
 
     /// A time-ordered id (UUID version 7), so that indexes append.
-    pub fn id(self, now: Timestamp) -> String {
+    pub fn request_id(self, now: Timestamp) -> RequestId {
         let millis = u64::try_from(now.as_millis()).unwrap_or(0);
-        Builder::from_unix_timestamp_millis(millis, &self.bytes()).into_uuid().to_string()
+        RequestId::from_bytes(
+            Builder::from_unix_timestamp_millis(millis, &self.bytes()).into_uuid().into_bytes(),
+        )
+    }
+
+    /// The same as text.
+    pub fn id(self, now: Timestamp) -> String {
+        self.request_id(now).to_string()
     }
 }
 

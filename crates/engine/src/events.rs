@@ -3,11 +3,13 @@
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::page::{Page, PageRequest};
-use guerdon_core::audit::{Actor, AuditEntry};
+use guerdon_core::audit::{Action, Actor, AuditEntry};
 use guerdon_core::events::lifecycle::{Move, NewEvent, decide};
 use guerdon_core::events::{Event, EventBody, EventChange, EventDecision, EventStatus, EventView};
+use guerdon_core::requests::RequestId;
 use guerdon_core::{Code, EventId, Rejection, Timestamp};
-use guerdon_store::{Command, Fault, Priority, Tx, audit_log, events};
+use guerdon_store::outbox::{self, OutboxEvent, Publishing};
+use guerdon_store::{Command, Fault, Priority, Tx, audit_log, events, requests};
 use serde_json::Value;
 
 /// The place of an event in a list: the time that orders it, and its id.
@@ -34,7 +36,8 @@ impl Engine {
     }
 
     async fn change_event(&self, actor: Actor, id: EventId, change: EventChange) -> Result<Event, Failure> {
-        let command = ChangeEvent { id, actor, change, at: self.now() };
+        let (outbox_id, publishing) = (self.new_request_id(), self.intake().publishing);
+        let command = ChangeEvent { id, actor, change, at: self.now(), outbox_id, publishing };
         Ok(self.commit(command).await??)
     }
 
@@ -47,12 +50,12 @@ impl Engine {
     /// An event as people see it: a draft does not exist for them.
     pub async fn public_event(&self, id: &EventId) -> Result<Event, Failure> {
         let event = self.event(id).await?;
-        if event.status() == EventStatus::Draft { Err(not_found(id).into()) } else { Ok(event) }
+        if event.was_public() { Ok(event) } else { Err(not_found(id).into()) }
     }
 
-    /// Open events, the first to start first.
+    /// Open events that have not ended, the first to start first.
     pub async fn open_events(&self, request: PageRequest<Place>) -> Result<Page<Event, Place>, Failure> {
-        self.events_of_status(EventStatus::Open, request).await
+        self.events_of_status(EventStatus::Open, Some(self.now()), request).await
     }
 
     /// All events, the newest first; those of one status in the order of their start.
@@ -62,7 +65,7 @@ impl Engine {
         request: PageRequest<Place>,
     ) -> Result<Page<Event, Place>, Failure> {
         if let Some(status) = filter.status {
-            return self.events_of_status(status, request).await;
+            return self.events_of_status(status, None, request).await;
         }
         let (rows, before) = (request.rows(), request.after.clone());
         let found = self.read(move |tx| events::list_newest(tx, before.as_ref(), rows)).await?;
@@ -72,10 +75,13 @@ impl Engine {
     async fn events_of_status(
         &self,
         status: EventStatus,
+        ending_after: Option<Timestamp>,
         request: PageRequest<Place>,
     ) -> Result<Page<Event, Place>, Failure> {
         let (rows, after) = (request.rows(), request.after.clone());
-        let found = self.read(move |tx| events::list_by_status(tx, status, after.as_ref(), rows)).await?;
+        let found = self
+            .read(move |tx| events::list_by_status(tx, status, ending_after, after.as_ref(), rows))
+            .await?;
         Ok(request.page(found, |event| (event.settings.starts_at, event.id.to_string())))
     }
 }
@@ -89,6 +95,8 @@ struct ChangeEvent {
     actor: Actor,
     change: EventChange,
     at: Timestamp,
+    outbox_id: RequestId,
+    publishing: Publishing,
 }
 
 impl Command for ChangeEvent {
@@ -105,12 +113,15 @@ impl Command for ChangeEvent {
         let mut lines = Vec::with_capacity(batch.len());
         for index in order {
             let command = &batch[index];
+            // Whoever is being let in comes before this change or after it, never beside it.
+            requests::lock_line(tx, &command.id)?;
             let present = events::lock(tx, &command.id)?;
             outcomes[index] = Some(match decide(present.as_ref(), &command.change, command.at) {
                 Err(rejection) => Err(rejection),
                 Ok(decision) => {
                     let line = command.line(present.as_ref(), &decision)?;
                     if write(tx, present.is_none(), &decision)? {
+                        command.cause(tx, &decision)?;
                         lines.push(line);
                         Ok(decision.event)
                     } else {
@@ -138,6 +149,34 @@ fn write(tx: &mut Tx<'_>, new: bool, decision: &EventDecision) -> Result<bool, F
 }
 
 impl ChangeEvent {
+    /// What follows from a change: a line to stand in once the event opens, and the news for others.
+    fn cause(&self, tx: &mut Tx<'_>, decision: &EventDecision) -> Result<(), Fault> {
+        let event = &decision.event;
+        if decision.action == Action::EventOpened
+            && let Some(capacity_total) = event.settings.kind.capacity_total()
+        {
+            requests::open_line(tx, &event.id, capacity_total)?;
+        }
+        if !matches!(decision.action, Action::EventOpened | Action::EventClosed | Action::EventCancelled) {
+            return Ok(());
+        }
+        let batch = outbox::Batch {
+            aggregate_type: "EVENT",
+            event_type: decision.action.as_str(),
+            created_at: self.at,
+            publishing: self.publishing,
+        };
+        let payload = serde_json::to_string(&EventView::of(event, self.at))
+            .map_err(|error| Fault::Inconsistent(error.to_string()))?;
+        let news = OutboxEvent {
+            id: *self.outbox_id.as_bytes(),
+            sequence: event.version,
+            aggregate_id: event.id.to_string(),
+            payload,
+        };
+        outbox::append(tx, batch, &[news])
+    }
+
     fn line(&self, before: Option<&Event>, decision: &EventDecision) -> Result<AuditEntry, Fault> {
         let snapshot = |event: &Event| -> Result<Value, Fault> {
             serde_json::to_value(EventView::of(event, self.at))

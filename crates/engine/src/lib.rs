@@ -14,6 +14,7 @@ mod loops;
 mod metrics;
 mod page;
 mod readiness;
+mod requests;
 mod users;
 
 pub use audit_log::AuditFilter;
@@ -26,4 +27,5 @@ pub use guerdon_store::Stopwatch;
 pub use metrics::EngineMetrics;
 pub use page::{Page, PageRequest};
 pub use readiness::Readiness;
+pub use requests::{Applied, RequestFilter, ShownRequest, Summary};
 pub use users::UnknownUsers;

@@ -20,10 +20,16 @@ impl Readiness {
 
 impl Engine {
     pub async fn readiness(&self) -> Readiness {
-        let store = self.read(|tx| clock::now(tx).map(drop)).await.err().map(|failure| failure.to_string());
+        let store = self.read_first(|tx| clock::now(tx).map(drop)).await.err().map(|failure| {
+            tracing::warn!(%failure, "the database does not answer");
+            "the database does not answer".to_owned()
+        });
         let committer = match self.store().committer_health() {
             Health::Well => None,
-            Health::Ill(reason) => Some(reason),
+            Health::Ill(reason) => {
+                tracing::warn!(reason, "the committer is not well");
+                Some(reason)
+            }
         };
         let skew_ms = self.clock().database_offset_ms();
         let clock = (skew_ms.abs() > SKEW_MAX_MS)

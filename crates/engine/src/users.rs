@@ -6,20 +6,18 @@
 use crate::engine::Engine;
 use crate::failure::Failure;
 use guerdon_core::audit::{Action, Actor, AuditEntry};
+use guerdon_core::identity::{Identity, Permission};
 use guerdon_core::users::UserStatus;
 use guerdon_core::{Code, Rejection, Timestamp, UserId};
-use guerdon_store::users::UserRow;
 use guerdon_store::{Command, Fault, Priority, Stopwatch, Tx, audit_log, users};
 use serde_json::json;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 /// How far behind the registry the book may be.
 const STALE: Duration = Duration::from_secs(1);
-/// Changes are read again from this long before the newest one: a transaction may be committed later than one that
-/// carries a later time.
-const OVERLAP_MS: i64 = 10_000;
 const ROWS: i64 = 1_000;
 /// Beyond this many the book is given up, and every user is looked up.
 const ENTRIES_MAX: usize = 1_000_000;
@@ -35,18 +33,26 @@ pub enum UnknownUsers {
 pub(crate) struct UserBook {
     unknown: UnknownUsers,
     not_active: RwLock<HashMap<UserId, UserStatus>>,
+    /// Somebody had to be left out: the book can never again say that a user is active.
+    overflowed: AtomicBool,
     progress: Mutex<Progress>,
 }
 
+#[derive(Default)]
 struct Progress {
-    newest: Timestamp,
+    /// The line of the audit log up to which the book is true; none before it was read for the first time.
+    sequence: Option<i64>,
     read: Option<Stopwatch>,
 }
 
 impl UserBook {
     pub(crate) fn new(unknown: UnknownUsers) -> Self {
-        let progress = Progress { newest: Timestamp::from_millis(-1), read: None };
-        Self { unknown, not_active: RwLock::default(), progress: Mutex::new(progress) }
+        Self {
+            unknown,
+            not_active: RwLock::default(),
+            overflowed: AtomicBool::new(false),
+            progress: Mutex::default(),
+        }
     }
 
     /// The status as the book has it, or none when it cannot tell.
@@ -55,10 +61,10 @@ impl UserBook {
             let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
             progress.read.is_some_and(|read| read.elapsed() < STALE)
         };
-        let not_active = self.not_active.read().unwrap_or_else(PoisonError::into_inner);
-        if !fresh || not_active.len() > ENTRIES_MAX {
+        if !fresh || self.overflowed.load(Ordering::Relaxed) {
             return None;
         }
+        let not_active = self.not_active.read().unwrap_or_else(PoisonError::into_inner);
         match (not_active.get(user_id), self.unknown) {
             (Some(status), _) => Some(*status),
             (None, UnknownUsers::Accept) => Some(UserStatus::Active),
@@ -71,25 +77,27 @@ impl UserBook {
         let mut not_active = self.not_active.write().unwrap_or_else(PoisonError::into_inner);
         if status.is_active() {
             not_active.remove(&user_id);
-        } else if not_active.len() <= ENTRIES_MAX {
+        } else if not_active.len() < ENTRIES_MAX {
             not_active.insert(user_id, status);
+        } else {
+            self.overflowed.store(true, Ordering::Relaxed);
         }
     }
 
-    fn newest(&self) -> Timestamp {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner).newest
+    fn sequence(&self) -> Option<i64> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).sequence
     }
 
-    fn caught_up(&self, newest: Timestamp, since: Stopwatch) {
-        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        progress.newest = progress.newest.max(newest);
-        progress.read = Some(since);
+    fn caught_up(&self, sequence: i64, since: Stopwatch) {
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) =
+            Progress { sequence: Some(sequence), read: Some(since) };
     }
 }
 
 impl Engine {
     /// Refuses whoever may not take part, whatever their token says.
-    pub async fn require_active(&self, user_id: &UserId) -> Result<(), Failure> {
+    pub async fn require_active(&self, caller: &Identity) -> Result<(), Failure> {
+        let user_id = &caller.user_id;
         let mut status = self.users.look_up(user_id);
         if status.is_none() {
             let wanted = user_id.clone();
@@ -100,6 +108,8 @@ impl Engine {
             (Some(status), _) => {
                 Err(Rejection::new(Code::UserNotActive, format!("the user is {}", status.as_str())).into())
             }
+            // Staff are known by their role: somebody has to be able to fill the registry.
+            (None, UnknownUsers::Reject) if caller.may(Permission::Inspect) => Ok(()),
             (None, UnknownUsers::Reject) => {
                 Err(Rejection::new(Code::UserNotActive, "the user is not in the registry").into())
             }
@@ -125,30 +135,54 @@ impl Engine {
         Ok(())
     }
 
-    /// Reads what changed in the registry since the last time.
+    /// Reads what changed in the registry since the last time, by following the audit log.
     pub(crate) async fn refresh_users(&self) -> Result<(), Failure> {
         let started = Stopwatch::start();
-        let mut at = self.users.newest().plus_millis(-OVERLAP_MS);
-        let mut after = String::new();
+        let mut sequence = match self.users.sequence() {
+            Some(sequence) => sequence,
+            None => self.read_registry().await?,
+        };
         loop {
-            let from = (at, after);
-            let rows = self.read(move |tx| users::changed_since(tx, from.0, &from.1, ROWS)).await?;
-            let full = i64::try_from(rows.len()).is_ok_and(|count| count == ROWS);
-            let last = rows.last().map(|row| (row.updated_at, row.user_id.to_string()));
-            for UserRow { user_id, status, .. } in rows {
+            let changes = self.read_first(move |tx| {
+                let mut changes = Vec::new();
+                let lines = audit_log::targets_since(tx, sequence, ROWS)?;
+                let last = lines.last().map(|(sequence, _)| *sequence);
+                for (_, target) in lines.into_iter().filter(|(_, target)| target.target_type == "USER") {
+                    let user_id = UserId::parse(target.target_id).map_err(Fault::Inconsistent)?;
+                    if let Some(status) = users::find(tx, &user_id)? {
+                        changes.push((user_id, status));
+                    }
+                }
+                Ok((changes, last))
+            });
+            let (changes, last) = changes.await?;
+            for (user_id, status) in changes {
                 self.users.note(user_id, status);
             }
             match last {
-                Some(place) if full => (at, after) = place,
-                last => {
-                    self.users.caught_up(last.map_or(at, |(at, _)| at), started);
-                    break;
-                }
+                Some(last) => sequence = last,
+                None => break,
             }
         }
+        self.users.caught_up(sequence, started);
         let count = self.users.not_active.read().unwrap_or_else(PoisonError::into_inner).len();
         self.metrics.users_not_active.set(i64::try_from(count).unwrap_or(i64::MAX));
         Ok(())
+    }
+
+    /// Reads everybody who is not active; the line of the log from which on changes have to be followed.
+    async fn read_registry(&self) -> Result<i64, Failure> {
+        let sequence = self.read_first(audit_log::newest).await?;
+        let mut after = String::new();
+        loop {
+            let from = after.clone();
+            let page = self.read_first(move |tx| users::not_active(tx, &from, ROWS)).await?;
+            let Some((last, _)) = page.last() else { return Ok(sequence) };
+            after = last.to_string();
+            for (user_id, status) in page {
+                self.users.note(user_id, status);
+            }
+        }
     }
 }
 
@@ -169,8 +203,7 @@ impl Command for SetUserStatus {
         order.sort_by_key(|command| &command.user_id);
         let mut lines = Vec::with_capacity(batch.len());
         for command in order {
-            let before = users::lock(tx, &command.user_id)?;
-            users::put(tx, &command.user_id, command.status, command.at)?;
+            let before = users::put(tx, &command.user_id, command.status, command.at)?;
             lines.push(AuditEntry {
                 at: command.at,
                 actor: command.actor.clone(),

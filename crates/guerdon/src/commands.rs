@@ -12,9 +12,12 @@ use std::process::ExitCode;
 /// Prints what was asked for. A reader that has had enough, as `head` has, is no failure.
 fn say(text: &str) -> ExitCode {
     let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{}", text.trim_end());
-    let _ = out.flush();
-    ExitCode::SUCCESS
+    match writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            fail(&format!("cannot write: {error}"))
+        }
+        _ => ExitCode::SUCCESS,
+    }
 }
 
 pub(crate) fn complain(text: &str) {

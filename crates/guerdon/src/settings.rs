@@ -8,7 +8,7 @@ mod value;
 pub(crate) use read::Source;
 pub(crate) use table::DEVELOPMENT_SECRET;
 
-use guerdon_engine::UnknownUsers;
+use guerdon_engine::{EngineOptions, UnknownUsers};
 use guerdon_server::{AuthOptions, HttpOptions};
 use guerdon_store::{Database, StoreOptions};
 use read::Values;
@@ -37,7 +37,7 @@ pub(crate) struct Settings {
     pub(crate) listen: SocketAddr,
     pub(crate) database: Database,
     pub(crate) auth: AuthOptions,
-    pub(crate) unknown_users: UnknownUsers,
+    pub(crate) engine: EngineOptions,
     pub(crate) http: HttpOptions,
     pub(crate) store: StoreOptions,
     pub(crate) clock_offset_ms: i64,
@@ -63,9 +63,14 @@ impl Settings {
                 issuer: values.text("auth.issuer"),
                 audience: values.text("auth.audience"),
             },
-            unknown_users: match values.text("users.unknown").as_deref() {
-                Some("reject") => UnknownUsers::Reject,
-                _ => UnknownUsers::Accept,
+            engine: EngineOptions {
+                unknown_users: match values.text("users.unknown").as_deref() {
+                    Some("reject") => UnknownUsers::Reject,
+                    _ => UnknownUsers::Accept,
+                },
+                requests_ttl: values.duration("requests.ttl"),
+                requests_ttl_after_event: values.duration("requests.ttlAfterEvent"),
+                allocations_lease: values.duration("allocations.lease"),
             },
             http: HttpOptions {
                 body_bytes_max: values.count("http.bodyBytesMax"),
@@ -81,7 +86,7 @@ impl Settings {
                 seed: guerdon_engine::Entropy.number(),
             },
             clock_offset_ms: values.signed_millis("dev.clockOffset"),
-            log_level: values.text("log.level").unwrap_or_default(),
+            log_level: values.parse("log.level", log_level)?,
             log_json: values.text("log.format").as_deref() == Some("json"),
             values,
         };
@@ -126,6 +131,20 @@ impl Settings {
     /// Settings that somebody set and that this version does not use.
     pub(crate) fn without_effect(&self) -> Vec<String> {
         self.values.without_effect()
+    }
+}
+
+/// A level, or a list of levels by module. The filter itself would take a mistyped level for a module's name.
+fn log_level(text: &str) -> Result<String, String> {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    let sound = |directive: &str| {
+        let level = directive.split_once('=').map_or(directive, |(_, level)| level);
+        LEVELS.contains(&level.trim())
+    };
+    if text.split(',').all(sound) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("must be one of {}, or a list such as info,guerdon_store=debug", LEVELS.join(", ")))
     }
 }
 

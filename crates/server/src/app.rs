@@ -11,6 +11,7 @@ use guerdon_engine::Engine;
 use prometheus_client::registry::Registry;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// The limits of a connection and of what comes over it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub struct App {
     pub http: HttpOptions,
     pub metrics: HttpMetrics,
     pub registry: Registry,
+    /// Becomes true when the server is asked to stop, so that streams end.
+    pub stopping: watch::Sender<bool>,
 }
 
 /// The whole of the HTTP surface.

@@ -4,7 +4,7 @@ use crate::app::App;
 use crate::metrics::RequestLabels;
 use crate::problem::{self, Problem};
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use futures_util::FutureExt;
@@ -27,6 +27,8 @@ pub(crate) async fn around(State(app): State<Arc<App>>, mut request: Request, ne
     request.extensions_mut().insert(RequestId(Arc::clone(&id)));
     let route = request.extensions().get::<MatchedPath>().cloned();
     let method = request.method().clone();
+    let has_body = request.headers().contains_key(header::CONTENT_LENGTH)
+        || request.headers().contains_key(header::TRANSFER_ENCODING);
 
     let answered = AssertUnwindSafe(next.run(request)).catch_unwind().await;
     let mut response = answered.unwrap_or_else(|_| {
@@ -36,10 +38,14 @@ pub(crate) async fn around(State(app): State<Arc<App>>, mut request: Request, ne
             "the fault is ours and has been logged under the id in `instance`",
         ))
     });
+    let cause = response.extensions().get::<Problem>().and_then(|problem| problem.cause.clone());
     response = render_problem(response, &id);
+    if has_body && refuses_unread(response.status()) {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     if response.status().is_server_error() {
         let status = response.status().as_u16();
-        tracing::warn!(request_id = &*id, %method, route = route.as_ref().map(MatchedPath::as_str), status, "a call failed");
+        tracing::error!(request_id = &*id, %method, route = route.as_ref().map(MatchedPath::as_str), status, cause, "a call failed");
     }
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID.clone(), value);
@@ -47,6 +53,11 @@ pub(crate) async fn around(State(app): State<Arc<App>>, mut request: Request, ne
     let labels = RequestLabels::new(&method, route.as_ref(), response.status());
     app.metrics.observe(&labels, started.elapsed());
     response
+}
+
+/// Answers that may leave the request's body unread: the connection cannot be used again, and says so.
+fn refuses_unread(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 401 | 403 | 404 | 405 | 408 | 413 | 415 | 503)
 }
 
 /// Identity comes from a verified token and from nowhere else, however the header is spelled.

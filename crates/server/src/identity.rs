@@ -6,9 +6,9 @@ use crate::problem::Problem;
 use axum::extract::FromRequestParts;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use guerdon_core::Code;
 use guerdon_core::audit::Actor;
 use guerdon_core::identity::{Identity, Permission};
+use guerdon_core::{Code, UserId};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -36,6 +36,10 @@ pub(crate) struct Caller<N: Need> {
 }
 
 impl<N: Need> Caller<N> {
+    pub(crate) fn user_id(&self) -> &UserId {
+        &self.identity.user_id
+    }
+
     /// As the audit log names them.
     pub(crate) fn actor(&self) -> Actor {
         Actor { user_id: self.identity.user_id.clone(), request_id: self.request_id.to_string() }
@@ -52,7 +56,7 @@ impl<N: Need> FromRequestParts<Arc<App>> for Caller<N> {
             let detail = format!("this call is for the roles {}", N::PERMISSION.roles());
             return Err(Problem::new(Code::Forbidden, detail));
         }
-        app.engine.require_active(&identity.user_id).await?;
+        app.engine.require_active(&identity).await?;
         let request_id =
             parts.extensions.get::<RequestId>().map_or_else(|| "".into(), |id| Arc::clone(&id.0));
         Ok(Self { identity, request_id, need: PhantomData })

@@ -6,7 +6,7 @@ use crate::strict::Strict;
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use bytes::{Bytes, BytesMut};
 use guerdon_core::Code;
 use http_body_util::BodyExt;
@@ -41,7 +41,15 @@ async fn read(headers: &HeaderMap, body: Body, app: &App) -> Result<Bytes, Probl
     let limit = app.http.body_bytes_max;
     let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     let within_limit = announced.is_none_or(|length| length <= limit);
+    let too_large = || Problem::new(Code::BodyTooLarge, format!("the body must be at most {limit} bytes"));
+    // A client that asks first, or announces more than we would ever discard, is told at once.
+    let hopeless =
+        announced.is_some_and(|length| length > DISCARDED_BYTES_MAX) || headers.contains_key(EXPECT);
+    if !within_limit && hopeless {
+        return Err(too_large());
+    }
     match tokio::time::timeout(app.http.body_timeout, collect(body, limit, within_limit)).await {
+        Err(_) if !within_limit => Err(too_large()),
         Err(_) => Err(Problem::new(
             Code::RequestTimeout,
             format!("the body must arrive within {:?}", app.http.body_timeout),
@@ -76,7 +84,12 @@ async fn collect(mut body: Body, limit: usize, mut within_limit: bool) -> Result
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let text =
+        std::str::from_utf8(bytes).map_err(|_| Problem::new(Code::MalformedJson, "the body is not UTF-8"))?;
+    if has_reserved_key(text) {
+        return Err(Problem::field("body", "must not use names that begin with $serde_json"));
+    }
+    let mut json = serde_json::Deserializer::from_str(text);
     let value = serde_path_to_error::deserialize(Strict(&mut json)).map_err(|error| {
         // A field is only at fault in a body that is JSON to its end.
         match serde_json::from_slice::<IgnoredAny>(bytes) {
@@ -94,17 +107,69 @@ fn refusal(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
     let path = if path == "." { "body".into() } else { path };
     let inner = error.inner();
     if inner.classify() != Category::Data {
-        return Problem::field(path, "has a value of the wrong type");
+        return Problem::new(Code::MalformedJson, place(inner));
     }
     // The parser adds where in the text; the path says it better. Nor do the names of our types help anybody.
     let text = inner.to_string();
     let reason = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
+    if let Some(field) = reason.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
+        let path = if path == "body" { field.to_owned() } else { format!("{path}.{field}") };
+        return Problem::field(path, "is required");
+    }
     match reason.split_once("expected struct ") {
         Some((before, _)) => Problem::field(path, format!("is not acceptable: {before}expected an object")),
         None => Problem::field(path, format!("is not acceptable: {reason}")),
     }
 }
 
+/// The JSON library keeps objects with such a key for numbers of its own; stored, they could not be read back.
+fn has_reserved_key(text: &str) -> bool {
+    const RESERVED: &str = "$serde_json";
+    // Written with escapes it takes a closer look.
+    text.contains(RESERVED) || (text.contains("\\u") && unescaped(text).contains(RESERVED))
+}
+
+/// The text with every `\\uXXXX` of a plain ASCII character written out.
+fn unescaped(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find("\\u") {
+        plain.push_str(&rest[..start]);
+        let digits = rest.get(start + 2..start + 6);
+        let character = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(u8::is_ascii);
+        match character {
+            Some(character) => {
+                plain.push(char::from(character));
+                rest = &rest[start + 6..];
+            }
+            None => {
+                plain.push_str("\\u");
+                rest = &rest[start + 2..];
+            }
+        }
+    }
+    plain.push_str(rest);
+    plain
+}
+
 fn place(error: &serde_json::Error) -> String {
     format!("the body is not JSON: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_reserved_key;
+
+    #[test]
+    fn reserved_keys_are_found_however_they_are_written() {
+        for (text, reserved) in [
+            (r#"{"$serde_json::private::Number": "1"}"#, true),
+            (r#"{"\u0024serde_json::private::Number": "1"}"#, true),
+            (r#"{"\u0024\u0073erde_json": "1"}"#, true),
+            (r#"{"price": "\u0024 5", "name": "\uc774"}"#, false),
+            (r#"{"broken": "\u00"#, false),
+        ] {
+            assert_eq!(has_reserved_key(text), reserved, "{text}");
+        }
+    }
 }

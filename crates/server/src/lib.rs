@@ -11,8 +11,10 @@ mod listen;
 mod metrics;
 mod openapi;
 mod path;
+mod prefer;
 mod problem;
 mod routes;
+mod stream;
 mod strict;
 mod token;
 

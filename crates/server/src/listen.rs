@@ -41,6 +41,7 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, router: Router, stop: i
         }
     }
     drop(listener);
+    app.stopping.send_replace(true);
     tracing::info!("stopping: answering what was accepted");
     if tokio::time::timeout(app.http.shutdown_timeout, graceful.shutdown()).await.is_err() {
         tracing::warn!("some connections did not end in time and were cut off");

@@ -5,6 +5,7 @@ use crate::error_pages;
 use crate::problem::ProblemBody;
 use crate::routes;
 use axum::Router;
+use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use axum::routing::get;
@@ -56,6 +57,15 @@ fn add_problems(api: &mut OpenApi) {
     for (path, item) in &mut api.paths.paths {
         let operations = [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
         for operation in operations.into_iter().flatten() {
+            for (status, response) in &mut operation.responses.responses {
+                if let RefOr::T(response) = response
+                    && response.description.is_empty()
+                {
+                    let reason = status.parse().ok().and_then(|code| StatusCode::from_u16(code).ok());
+                    response.description =
+                        reason.and_then(|code| code.canonical_reason()).unwrap_or("Answer").into();
+                }
+            }
             operation.responses.responses.insert("default".into(), RefOr::T(problem.clone()));
             if path.starts_with("/v1/") {
                 operation.security = Some(vec![SecurityRequirement::new("bearer", [] as [&str; 0])]);

@@ -4,6 +4,7 @@ use crate::app::App;
 use crate::problem::Problem;
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
+use guerdon_core::requests::RequestId;
 use guerdon_core::{Code, EventId, UserId};
 use std::sync::Arc;
 
@@ -33,6 +34,16 @@ impl Addressed for UserId {
 
     fn not_found() -> Problem {
         Problem::new(Code::UserNotFound, "no user can have this id")
+    }
+}
+
+impl Addressed for RequestId {
+    fn parse(text: &str) -> Option<Self> {
+        RequestId::parse(text)
+    }
+
+    fn not_found() -> Problem {
+        Problem::new(Code::RequestNotFound, "no request can have this id")
     }
 }
 

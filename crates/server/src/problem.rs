@@ -17,6 +17,8 @@ pub(crate) struct Problem {
     pub(crate) code: Code,
     pub(crate) detail: String,
     pub(crate) fields: Vec<FieldError>,
+    /// What broke, for our log alone.
+    pub(crate) cause: Option<String>,
 }
 
 /// What a client reads.
@@ -51,13 +53,13 @@ pub(crate) struct FieldProblem {
 
 impl Problem {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), fields: Vec::new() }
+        Self { code, detail: detail.into(), fields: Vec::new(), cause: None }
     }
 
     pub(crate) fn field(path: impl Into<String>, reason: impl Into<String>) -> Self {
         let (path, reason) = (path.into(), reason.into());
         let detail = format!("{path} {reason}");
-        Self { code: Code::InvalidFields, detail, fields: vec![FieldError { path, reason }] }
+        Self { code: Code::InvalidFields, detail, fields: vec![FieldError { path, reason }], cause: None }
     }
 
     pub(crate) fn render(&self, request_id: &str) -> Response {
@@ -97,7 +99,7 @@ impl IntoResponse for Problem {
 
 impl From<Rejection> for Problem {
     fn from(rejection: Rejection) -> Self {
-        Self { code: rejection.code, detail: rejection.detail, fields: rejection.fields }
+        Self { code: rejection.code, detail: rejection.detail, fields: rejection.fields, cause: None }
     }
 }
 
@@ -107,10 +109,7 @@ impl From<Failure> for Problem {
         match failure {
             Failure::Rejected(rejection) => rejection.into(),
             Failure::Broken(fault) => {
-                if code == Code::InternalError {
-                    tracing::error!(%fault, "a call failed");
-                }
-                Self::new(code, advice(code))
+                Self { cause: Some(fault.to_string()), ..Self::new(code, advice(code)) }
             }
         }
     }
@@ -132,12 +131,17 @@ pub fn status_of(code: Code) -> StatusCode {
         Code::MalformedJson | Code::BadCursor | Code::BadRequest => StatusCode::BAD_REQUEST,
         Code::TokenMissing | Code::TokenInvalid | Code::TokenExpired => StatusCode::UNAUTHORIZED,
         Code::Forbidden | Code::UserNotActive => StatusCode::FORBIDDEN,
-        Code::NotFound | Code::EventNotFound | Code::UserNotFound => StatusCode::NOT_FOUND,
+        Code::NotFound | Code::EventNotFound | Code::RequestNotFound | Code::UserNotFound => {
+            StatusCode::NOT_FOUND
+        }
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
-        Code::EventExists | Code::EventTransitionRefused | Code::EventFieldFrozen | Code::EventNotReady => {
-            StatusCode::CONFLICT
-        }
+        Code::EventExists
+        | Code::EventTransitionRefused
+        | Code::EventFieldFrozen
+        | Code::EventNotOpen
+        | Code::EventWrongType
+        | Code::EventNotReady => StatusCode::CONFLICT,
         Code::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         Code::InvalidFields => StatusCode::UNPROCESSABLE_ENTITY,

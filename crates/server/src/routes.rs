@@ -3,8 +3,10 @@
 mod admin;
 mod events;
 mod healthz;
+mod me;
 mod metrics;
 mod readyz;
+mod requests;
 mod users;
 
 use crate::app::App;
@@ -16,12 +18,20 @@ pub(crate) fn all() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
         .routes(routes!(events::list::handle))
         .routes(routes!(events::get::handle))
+        .routes(routes!(events::apply::handle))
+        .routes(routes!(requests::get::handle))
+        .routes(routes!(requests::stream::handle))
+        .routes(routes!(me::requests::handle))
         .routes(routes!(users::status::handle))
         .routes(routes!(admin::events::list::handle, admin::events::create::handle))
         .routes(routes!(admin::events::get::handle, admin::events::patch::handle))
         .routes(routes!(admin::events::open::handle))
         .routes(routes!(admin::events::close::handle))
         .routes(routes!(admin::events::cancel::handle))
+        .routes(routes!(admin::events::requests::handle))
+        .routes(routes!(admin::events::summary::handle))
+        .routes(routes!(admin::events::stream::handle))
+        .routes(routes!(admin::requests::get::handle))
         .routes(routes!(admin::users::put::handle))
         .routes(routes!(admin::audit_log::handle))
         .routes(routes!(healthz::handle))

@@ -1,6 +1,6 @@
 //! An object is an object: derived structs would also take a list of their fields in order, which no client means.
 
-use serde::de::{DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
 /// Reads like the deserializer within, but a struct only from a map.
@@ -69,13 +69,29 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
         self.0.deserialize_tuple_struct(name, len, Strict(visitor))
     }
 
+    /// The choices of the API are names, never objects with a name in them.
     fn deserialize_enum<V: Visitor<'de>>(
         self,
-        name: &'static str,
-        variants: &'static [&'static str],
+        _name: &'static str,
+        _variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_enum(name, variants, Strict(visitor))
+        self.0.deserialize_str(Name(visitor))
+    }
+}
+
+/// Reads a choice from its name.
+struct Name<V>(V);
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for Name<V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<V::Value, E> {
+        self.0.visit_enum(name.into_deserializer())
     }
 }
 
@@ -123,10 +139,6 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Strict<V> {
     fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<V::Value, A::Error> {
         self.0.visit_map(Strict(entries))
     }
-
-    fn visit_enum<A: EnumAccess<'de>>(self, chosen: A) -> Result<V::Value, A::Error> {
-        self.0.visit_enum(Strict(chosen))
-    }
 }
 
 impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Strict<S> {
@@ -165,40 +177,6 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Strict<A> {
     }
 }
 
-impl<'de, A: EnumAccess<'de>> EnumAccess<'de> for Strict<A> {
-    type Error = A::Error;
-    type Variant = Strict<A::Variant>;
-
-    fn variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<(T::Value, Self::Variant), A::Error> {
-        let (value, variant) = self.0.variant_seed(Strict(seed))?;
-        Ok((value, Strict(variant)))
-    }
-}
-
-impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Strict<A> {
-    type Error = A::Error;
-
-    fn unit_variant(self) -> Result<(), A::Error> {
-        self.0.unit_variant()
-    }
-
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, A::Error> {
-        self.0.newtype_variant_seed(Strict(seed))
-    }
-
-    fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, A::Error> {
-        self.0.tuple_variant(len, Strict(visitor))
-    }
-
-    fn struct_variant<V: Visitor<'de>>(
-        self,
-        fields: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, A::Error> {
-        self.0.struct_variant(fields, Strict(visitor))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::Strict;
@@ -221,6 +199,8 @@ mod tests {
             r#"{"rewards": [["r", "ITEM"]]}"#,
             r#"{"random": [1, 2, []]}"#,
             r#"{"random": {"prizes": [["r", 1]]}}"#,
+            r#"{"type": {"RANDOM": null}}"#,
+            r#"{"type": null, "grantPolicy": 5}"#,
         ] {
             assert!(read(text).is_err(), "{text}");
         }

@@ -135,7 +135,7 @@ fn refusal(error: &jsonwebtoken::errors::Error) -> String {
             "the algorithm is not accepted".into()
         }
         ErrorKind::MissingRequiredClaim(claim) => format!("the claim {claim} is missing"),
-        ErrorKind::Json(_) => "its claims cannot be read: sub and exp are needed".into(),
+        ErrorKind::Json(_) => "its header or its claims cannot be read: HS256, sub and exp are needed, and each claim in its own type".into(),
         _ => "it is not a JSON web token that can be read".into(),
     }
 }

@@ -43,7 +43,13 @@ CREATE TABLE users (
     updated_at INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX users_by_change ON users (updated_at, user_id);
+CREATE INDEX users_not_active ON users (user_id) WHERE status <> 'ACTIVE';
+
+-- The last transaction that each process committed: how a COMMIT whose answer was lost is settled.
+CREATE TABLE commit_marks (
+    name TEXT NOT NULL PRIMARY KEY,
+    mark INTEGER NOT NULL
+) STRICT;
 
 -- Numbers that are handed out without gaps, in the order of commits: the row is locked by whoever takes the next one.
 CREATE TABLE counters (

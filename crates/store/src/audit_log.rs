@@ -13,6 +13,8 @@ statements! {
     APPEND = "INSERT INTO audit_log
         (sequence, at, actor, request_id, action, target_type, target_id, before_json, after_json)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    NEWEST = "SELECT value FROM counters WHERE name = 'audit_log'";
+    TARGETS_SINCE = "SELECT sequence, target_type, target_id FROM audit_log WHERE sequence > $1 ORDER BY sequence LIMIT $2";
     LIST = "SELECT sequence, at, actor, request_id, action, target_id, before_json, after_json FROM audit_log
         WHERE sequence < $1 ORDER BY sequence DESC LIMIT $2";
     LIST_OF_TARGET = "SELECT sequence, at, actor, request_id, action, target_id, before_json, after_json FROM audit_log
@@ -49,6 +51,21 @@ pub fn append(tx: &mut Tx<'_>, entries: &[AuditEntry]) -> Result<(), Fault> {
     Ok(())
 }
 
+/// The number of the newest line.
+pub fn newest(tx: &mut Tx<'_>) -> Result<i64, Fault> {
+    let newest = tx.query_one(&NEWEST, &[], |row| row.int(0))?;
+    newest.ok_or_else(|| Fault::inconsistent("the audit log's counter is missing"))
+}
+
+/// What the lines after the given one are about, oldest first. The log has no gaps and is in the order of commits, so
+/// whoever follows it misses nothing.
+pub fn targets_since(tx: &mut Tx<'_>, sequence: i64, limit: i64) -> Result<Vec<(i64, Target)>, Fault> {
+    tx.query(&TARGETS_SINCE, &[sequence.into(), limit.into()], |row| {
+        let target = Target { target_type: row.text(1)?.into(), target_id: row.text(2)?.into() };
+        Ok((row.int(0)?, target))
+    })
+}
+
 /// What a page of the log is narrowed down to.
 #[derive(Clone, Debug)]
 pub struct Target {
@@ -81,7 +98,9 @@ fn record(row: &Row<'_>) -> Result<AuditRecord, Fault> {
     };
     let actor = UserId::parse(row.text(2)?).map_err(Fault::inconsistent)?;
     let action = row.text(4)?;
+    let stored = |column| Ok::<_, Fault>(row.optional_text(column)?.map_or(0, str::len));
     Ok(AuditRecord {
+        stored_bytes: stored(6)? + stored(7)?,
         sequence: row.int(0)?,
         entry: AuditEntry {
             at: row.timestamp(1)?,

@@ -4,11 +4,12 @@ mod checkpoint;
 mod session;
 
 pub(crate) use checkpoint::Checkpointer;
-pub(crate) use session::Session;
+pub(crate) use session::{Now, Session};
 
 use crate::fault::Fault;
 use crate::lanes::{Lanes, Next, Slice};
 use crate::metrics::{CommandLabels, StoreMetrics};
+use crate::statement::Statement;
 use crate::stopwatch::Stopwatch;
 use session::Commit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,14 +20,20 @@ use std::time::Duration;
 /// How often a group is run again after it lost against others, or lost its connection.
 const ATTEMPTS_MAX: u32 = 6;
 const BACKOFF_FIRST: Duration = Duration::from_millis(5);
+/// How many commands of one group may wait in vain for a lock before the rest is not tried any more.
+const TIMEOUTS_MAX: u32 = 3;
 /// How often a file that met an I/O error is looked at again.
 const RECOVERY_INTERVAL: Duration = Duration::from_secs(1);
+
+static PROBE: Statement = Statement::portable("UPDATE counters SET value = value WHERE name = 'audit_log'");
 
 /// What the committer tells the rest of the process about itself.
 #[derive(Debug, Default)]
 pub(crate) struct Pulse {
     /// When the group under way began.
     busy_since: Mutex<Option<Stopwatch>>,
+    /// Why the last transaction could not be written, until one can.
+    trouble: Mutex<Option<String>>,
     halted: AtomicBool,
 }
 
@@ -38,6 +45,14 @@ impl Pulse {
     pub(crate) fn busy_for(&self) -> Duration {
         let since = *self.busy_since.lock().unwrap_or_else(PoisonError::into_inner);
         since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn set_trouble(&self, trouble: Option<String>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn is_halted(&self) -> bool {
@@ -69,7 +84,8 @@ impl Committer {
     pub(crate) fn run(mut self) {
         let lanes = Arc::clone(&self.lanes);
         loop {
-            let patience = self.session.is_halted().then_some(RECOVERY_INTERVAL);
+            let ill = self.session.is_halted() || self.pulse.trouble().is_some();
+            let patience = ill.then_some(RECOVERY_INTERVAL);
             match lanes.next(patience) {
                 Next::Commit(slice) => {
                     let started = Stopwatch::start();
@@ -79,7 +95,7 @@ impl Committer {
                     self.metrics.running.set(0);
                     self.pulse.set_busy(None);
                 }
-                Next::Nothing => {}
+                Next::Nothing => self.probe(),
                 Next::Closed => break,
             }
             if self.session.is_halted() {
@@ -87,6 +103,29 @@ impl Committer {
             }
         }
         self.session.close();
+    }
+
+    /// Writes nothing of consequence, to find out whether writing works again: nobody is sent here to try until it does.
+    fn probe(&mut self) {
+        if self.session.is_halted() {
+            return;
+        }
+        let tried = self.session.begin(&self.metrics).and_then(|()| {
+            match self.session.run(None, |tx| tx.execute(&PROBE, &[])) {
+                Ok(_) => self.finish(),
+                Err(fault) => {
+                    self.give_up(&fault);
+                    Err(fault)
+                }
+            }
+        });
+        match tried {
+            Ok(()) => {
+                self.pulse.set_trouble(None);
+                tracing::info!("transactions can be written again");
+            }
+            Err(fault) => self.pulse.set_trouble(Some(fault.to_string())),
+        }
     }
 
     /// Tries now and then to reopen the file after an I/O error.
@@ -117,10 +156,14 @@ impl Committer {
                 #[expect(clippy::cast_precision_loss, reason = "a group has far fewer than 2^52 commands")]
                 self.metrics.group_commands.observe(count as f64);
                 self.metrics.commands.get_or_create(&labels).inc_by(count);
+                self.pulse.set_trouble(None);
                 slice.answer();
             }
             Err(fault) => {
-                tracing::warn!(command = labels.command, commands = count, %fault, "a group was not committed");
+                tracing::error!(command = labels.command, commands = count, %fault, "a group was not committed");
+                if matches!(fault, Fault::Unavailable(_)) {
+                    self.pulse.set_trouble(Some(fault.to_string()));
+                }
                 self.metrics.failed_commands.get_or_create(&labels).inc_by(count);
                 slice.fail(fault);
             }
@@ -155,25 +198,34 @@ impl Committer {
     fn try_commit(&mut self, slice: &mut dyn Slice) -> Result<(), Fault> {
         self.session.begin(&self.metrics)?;
         let limit = slice.rows_limit();
-        match guarded(|| slice.run(&mut self.session.tx().limit_rows(limit))) {
+        match self.session.run(limit, |tx| guarded(|| slice.run(tx))) {
             Ok(()) => self.finish(),
-            Err(fault) if fault.is_the_commands_own() => {
-                self.session.rollback();
-                self.isolate(slice, fault)
-            }
             Err(fault) => {
-                self.session.rollback();
-                Err(fault)
+                self.give_up(&fault);
+                // A lock that somebody else holds is waited for by one command of the group, not by all.
+                let own = fault.is_the_commands_own() || matches!(fault, Fault::TimedOut(_));
+                match own && slice.len() > 1 {
+                    true if self.session.has_savepoints() => self.isolate_with_savepoints(slice),
+                    true => {
+                        self.isolate_one_by_one(slice);
+                        Ok(())
+                    }
+                    false => Err(fault),
+                }
             }
         }
     }
 
-    /// Runs the group again one command at a time, so that only the culprit fails.
-    fn isolate(&mut self, slice: &mut dyn Slice, fault: Fault) -> Result<(), Fault> {
-        if slice.len() == 1 {
-            tracing::error!(command = slice.name(), %fault, "a command failed");
-            return Err(fault);
+    /// Ends a transaction that failed; a connection that may be dead is not asked anything more.
+    fn give_up(&mut self, fault: &Fault) {
+        if matches!(fault, Fault::Unavailable(_)) {
+            self.session.disconnect();
         }
+        self.session.rollback();
+    }
+
+    /// Runs the group again in one transaction, each command under a savepoint, so that only the culprit fails.
+    fn isolate_with_savepoints(&mut self, slice: &mut dyn Slice) -> Result<(), Fault> {
         self.metrics.isolated_groups.inc();
         self.session.begin(&self.metrics)?;
         let limit = slice.rows_limit();
@@ -181,26 +233,80 @@ impl Committer {
             let outcome = self
                 .session
                 .savepoint()
-                .and_then(|()| guarded(|| slice.run_one(&mut self.session.tx().limit_rows(limit), index)));
+                .and_then(|()| self.session.run(limit, |tx| guarded(|| slice.run_one(tx, index))));
             let kept = match outcome {
                 Ok(()) => self.session.release_savepoint(),
                 Err(fault) if fault.is_the_commands_own() => {
-                    tracing::error!(command = slice.name(), %fault, "a command failed; its group goes on without it");
-                    slice.fail_one(index, fault);
-                    self.metrics
-                        .failed_commands
-                        .get_or_create(&CommandLabels { command: slice.name() })
-                        .inc();
+                    self.fail_one(slice, index, fault);
                     self.session.rollback_to_savepoint()
                 }
                 Err(fault) => Err(fault),
             };
             if let Err(fault) = kept {
-                self.session.rollback();
+                self.give_up(&fault);
                 return Err(fault);
             }
         }
         self.finish()
+    }
+
+    /// Runs the commands again in a transaction each, so that only the culprit fails.
+    fn isolate_one_by_one(&mut self, slice: &mut dyn Slice) {
+        self.metrics.isolated_groups.inc();
+        let mut patience = TIMEOUTS_MAX;
+        for index in 0..slice.len() {
+            let outcome = if patience == 0 {
+                Err(Fault::TimedOut("others of its group were held up by locks".into()))
+            } else {
+                self.commit_one(slice, index)
+            };
+            match outcome {
+                Ok(()) => {}
+                Err(fault @ (Fault::Unavailable(_) | Fault::Halted | Fault::Stopping)) => {
+                    for left in index..slice.len() {
+                        self.fail_one(slice, left, fault.clone());
+                    }
+                    break;
+                }
+                Err(fault) => {
+                    patience = patience.saturating_sub(u32::from(matches!(fault, Fault::TimedOut(_))));
+                    self.fail_one(slice, index, fault);
+                }
+            }
+        }
+    }
+
+    fn commit_one(&mut self, slice: &mut dyn Slice, index: usize) -> Result<(), Fault> {
+        let mut attempt = 1;
+        loop {
+            self.session.begin(&self.metrics)?;
+            let limit = slice.rows_limit();
+            let run = self
+                .session
+                .be_impatient()
+                .and_then(|()| self.session.run(limit, |tx| guarded(|| slice.run_one(tx, index))));
+            let outcome = match run {
+                Ok(()) => self.finish(),
+                Err(fault) => {
+                    self.give_up(&fault);
+                    Err(fault)
+                }
+            };
+            match outcome {
+                Err(Fault::Conflict(_)) if attempt < ATTEMPTS_MAX => {}
+                Err(Fault::Unavailable(_)) if attempt == 1 && self.session.is_cut_off() => {}
+                outcome => return outcome,
+            }
+            self.metrics.retried_groups.inc();
+            std::thread::park_timeout(self.jitter.backoff(attempt));
+            attempt += 1;
+        }
+    }
+
+    fn fail_one(&self, slice: &mut dyn Slice, index: usize, fault: Fault) {
+        tracing::error!(command = slice.name(), %fault, "a command failed; its group goes on without it");
+        self.metrics.failed_commands.get_or_create(&CommandLabels { command: slice.name() }).inc();
+        slice.fail_one(index, fault);
     }
 
     fn finish(&mut self) -> Result<(), Fault> {

@@ -31,6 +31,12 @@ impl Database {
             if path.is_empty() || path == ":memory:" {
                 return Err("needs a file, as in sqlite:guerdon.db: rewards must outlive the process".into());
             }
+            if path.starts_with("//") || path.starts_with("file:") {
+                return Err(
+                    "must be sqlite: and a plain path, as in sqlite:guerdon.db or sqlite:/data/guerdon.db"
+                        .into(),
+                );
+            }
             return Ok(Self::Sqlite(PathBuf::from(path)));
         }
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
@@ -87,6 +93,8 @@ mod tests {
             ("postgresql://me@host/guerdon", true),
             ("sqlite:", false),
             ("sqlite::memory:", false),
+            ("sqlite://guerdon.db", false),
+            ("sqlite:file:guerdon.db?mode=memory", false),
             ("mysql://host/db", false),
             ("postgres://me:secret@host:notaport/x", false),
             ("", false),

@@ -1,7 +1,7 @@
 //! Events and their rewards.
 
 use crate::fault::Fault;
-use crate::param::Row;
+use crate::param::{Param, Row};
 use crate::statement::statements;
 use crate::tx::Tx;
 use guerdon_core::events::settings::RewardKindName;
@@ -18,6 +18,16 @@ macro_rules! event_columns {
     };
 }
 
+macro_rules! event_select {
+    () => {
+        concat!(
+            "SELECT ",
+            event_columns!(),
+            ", (SELECT l.capacity_remaining FROM event_lines l WHERE l.event_id = events.event_id) FROM events "
+        )
+    };
+}
+
 macro_rules! reward_columns {
     () => {
         "event_id, reward_id, kind, quantity, total_stock, remaining_stock, amount, currency, coupon_id, provider,
@@ -26,18 +36,18 @@ macro_rules! reward_columns {
 }
 
 statements! {
-    FIND = concat!("SELECT ", event_columns!(), " FROM events WHERE event_id = $1");
-    LOCK = concat!("SELECT ", event_columns!(), " FROM events WHERE event_id = $1"),
-        postgres: concat!("SELECT ", event_columns!(), " FROM events WHERE event_id = $1 FOR UPDATE");
-    LIST_BY_STATUS = concat!("SELECT ", event_columns!(), " FROM events
-        WHERE status = $1 AND (starts_at, event_id) > ($2, $3) ORDER BY starts_at, event_id LIMIT $4");
-    LIST_NEWEST = concat!("SELECT ", event_columns!(), " FROM events
-        WHERE (created_at, event_id) < ($1, $2) ORDER BY created_at DESC, event_id DESC LIMIT $3");
+    FIND = concat!(event_select!(), "WHERE event_id = $1");
+    LOCK = concat!(event_select!(), "WHERE event_id = $1"),
+        postgres: concat!(event_select!(), "WHERE event_id = $1 FOR UPDATE");
+    LIST_BY_STATUS = concat!(event_select!(), "WHERE status = $1 AND (starts_at, event_id) > ($2, $3) AND ends_at > $5
+        ORDER BY starts_at, event_id LIMIT $4");
+    LIST_NEWEST = concat!(event_select!(), "WHERE (created_at, event_id) < ($1, $2) ORDER BY created_at DESC, event_id DESC LIMIT $3");
     INSERT = concat!("INSERT INTO events (", event_columns!(), ")
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (event_id) DO NOTHING");
-    UPDATE = "UPDATE events SET status = $2, name = $3, starts_at = $4, ends_at = $5, kind = $6, opened_at = $7,
-            closed_at = $8, announced_at = $9, cancelled_at = $10, version = $11, updated_at = $12
-        WHERE event_id = $1 AND version + 1 = $11";
+    UPDATE = "UPDATE events SET type = $2, status = $3, name = $4, starts_at = $5, ends_at = $6, kind = $7,
+            opened_at = $8, closed_at = $9, announced_at = $10, cancelled_at = $11, version = $12, created_at = $13,
+            updated_at = $14
+        WHERE event_id = $1 AND version + 1 = $12";
     REWARDS = concat!("SELECT ", reward_columns!(), " FROM event_rewards
         WHERE event_id IN (SELECT value FROM json_each($1)) ORDER BY event_id, ordinal"),
         postgres: concat!("SELECT ", reward_columns!(), " FROM event_rewards
@@ -64,11 +74,13 @@ pub fn lock(tx: &mut Tx<'_>, id: &EventId) -> Result<Option<Event>, Fault> {
 pub fn list_by_status(
     tx: &mut Tx<'_>,
     status: EventStatus,
+    ending_after: Option<Timestamp>,
     after: Option<&(Timestamp, String)>,
     limit: i64,
 ) -> Result<Vec<Event>, Fault> {
     let (at, id) = after.map_or((-1, ""), |(at, id)| (at.as_millis(), id.as_str()));
-    let params = [status.as_str().into(), at.into(), id.into(), limit.into()];
+    let ending_after = ending_after.map_or(-1, Timestamp::as_millis);
+    let params = [status.as_str().into(), at.into(), id.into(), limit.into(), ending_after.into()];
     let rows = tx.query(&LIST_BY_STATUS, &params, EventRow::read)?;
     with_rewards(tx, rows)
 }
@@ -86,28 +98,8 @@ pub fn list_newest(
 
 /// Whether the event was new: false when one with this id exists, and then nothing was written.
 pub fn insert(tx: &mut Tx<'_>, event: &Event) -> Result<bool, Fault> {
-    let settings = &event.settings;
-    let times = event.state.times();
-    let kind = kind_json(&settings.kind)?;
-    let written = tx.execute(
-        &INSERT,
-        &[
-            event.id.as_str().into(),
-            settings.kind.event_type().as_str().into(),
-            event.status().as_str().into(),
-            (&settings.name).into(),
-            settings.starts_at.into(),
-            settings.ends_at.into(),
-            (&kind).into(),
-            times.opened_at.into(),
-            times.closed_at.into(),
-            times.announced_at.into(),
-            times.cancelled_at.into(),
-            event.version.into(),
-            event.created_at.into(),
-            event.updated_at.into(),
-        ],
-    )?;
+    let kind = kind_json(&event.settings.kind)?;
+    let written = tx.execute(&INSERT, &columns(event, &kind))?;
     if written == 1 {
         insert_rewards(tx, event)?;
     }
@@ -116,31 +108,35 @@ pub fn insert(tx: &mut Tx<'_>, event: &Event) -> Result<bool, Fault> {
 
 /// Whether the event was still at the version before this one; otherwise nothing was written.
 pub fn update(tx: &mut Tx<'_>, event: &Event, rewards_changed: bool) -> Result<bool, Fault> {
-    let settings = &event.settings;
-    let times = event.state.times();
-    let kind = kind_json(&settings.kind)?;
-    let written = tx.execute(
-        &UPDATE,
-        &[
-            event.id.as_str().into(),
-            event.status().as_str().into(),
-            (&settings.name).into(),
-            settings.starts_at.into(),
-            settings.ends_at.into(),
-            (&kind).into(),
-            times.opened_at.into(),
-            times.closed_at.into(),
-            times.announced_at.into(),
-            times.cancelled_at.into(),
-            event.version.into(),
-            event.updated_at.into(),
-        ],
-    )?;
+    let kind = kind_json(&event.settings.kind)?;
+    let written = tx.execute(&UPDATE, &columns(event, &kind))?;
     if written == 1 && rewards_changed {
         tx.execute(&DELETE_REWARDS, &[event.id.as_str().into()])?;
         insert_rewards(tx, event)?;
     }
     Ok(written == 1)
+}
+
+/// The values of `event_columns!`, in its order.
+fn columns<'a>(event: &'a Event, kind: &'a str) -> [Param<'a>; 14] {
+    let settings = &event.settings;
+    let times = event.state.times();
+    [
+        event.id.as_str().into(),
+        settings.kind.event_type().as_str().into(),
+        event.status().as_str().into(),
+        (&settings.name).into(),
+        settings.starts_at.into(),
+        settings.ends_at.into(),
+        kind.into(),
+        times.opened_at.into(),
+        times.closed_at.into(),
+        times.announced_at.into(),
+        times.cancelled_at.into(),
+        event.version.into(),
+        event.created_at.into(),
+        event.updated_at.into(),
+    ]
 }
 
 fn kind_json(kind: &EventKind) -> Result<String, Fault> {
@@ -187,6 +183,7 @@ struct EventRow {
     ends_at: Timestamp,
     kind: EventKind,
     state: EventState,
+    capacity_remaining: Option<i64>,
     version: i64,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -218,6 +215,7 @@ impl EventRow {
             version: row.int(11)?,
             created_at: row.timestamp(12)?,
             updated_at: row.timestamp(13)?,
+            capacity_remaining: row.optional_int(14)?,
             id,
         })
     }
@@ -247,6 +245,7 @@ fn with_rewards(tx: &mut Tx<'_>, rows: Vec<EventRow>) -> Result<Vec<Event>, Faul
                 kind: row.kind,
             },
             remaining_stock,
+            capacity_remaining: row.capacity_remaining,
             version: row.version,
             created_at: row.created_at,
             updated_at: row.updated_at,

@@ -7,7 +7,7 @@ pub enum Fault {
     #[error("the queue of waiting commands is full")]
     Busy,
     /// Nothing was applied.
-    #[error("the store cannot be reached: {0}")]
+    #[error("the store cannot be used: {0}")]
     Unavailable(String),
     /// A serialization failure or a deadlock, still there after the retries. Nothing was applied.
     #[error("the transaction lost against others: {0}")]

@@ -22,6 +22,10 @@ pub trait Command: Send + Sync + Sized + 'static {
     /// does so in key order, whatever the order of the batch. An error undoes the whole batch; the committer then
     /// finds the culprit by running them one at a time.
     fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<Self::Output>, Fault>;
+
+    /// Called after the commit and before anybody is answered, with the commands that succeeded: for what is kept in
+    /// memory beside the database. It must not fail.
+    fn committed(_done: &[(&Self, &Self::Output)]) {}
 }
 
 /// Applies each command of a batch by itself.
@@ -117,6 +121,13 @@ impl<C: Command> Slice for TypedSlice<C> {
     }
 
     fn answer(self: Box<Self>) {
+        let done: Vec<_> = self
+            .commands
+            .iter()
+            .zip(&self.outcomes)
+            .filter_map(|(command, outcome)| Some((command, outcome.as_ref()?.as_ref().ok()?)))
+            .collect();
+        C::committed(&done);
         for (answer, outcome) in self.answers.into_iter().zip(self.outcomes) {
             // Whoever asked may have gone; the change stands all the same.
             let _ = answer.send(outcome.unwrap_or(Err(Fault::Panicked)));
@@ -132,6 +143,8 @@ impl<C: Command> Slice for TypedSlice<C> {
 
 trait Lane: Send {
     fn priority(&self) -> Priority;
+    /// When it had its last turn.
+    fn last_turn(&self) -> Stopwatch;
     /// Since when the first one waits.
     fn oldest(&self) -> Option<Stopwatch>;
     fn take(&mut self, most: usize) -> Box<dyn Slice>;
@@ -144,26 +157,34 @@ struct Waiting<C: Command> {
     since: Stopwatch,
 }
 
-struct TypedLane<C: Command>(VecDeque<Waiting<C>>);
+struct TypedLane<C: Command> {
+    waiting: VecDeque<Waiting<C>>,
+    last_turn: Stopwatch,
+}
 
 impl<C: Command> Lane for TypedLane<C> {
     fn priority(&self) -> Priority {
         C::PRIORITY
     }
 
+    fn last_turn(&self) -> Stopwatch {
+        self.last_turn
+    }
+
     fn oldest(&self) -> Option<Stopwatch> {
-        self.0.front().map(|waiting| waiting.since)
+        self.waiting.front().map(|waiting| waiting.since)
     }
 
     fn take(&mut self, most: usize) -> Box<dyn Slice> {
         let most = if C::PRIORITY == Priority::Background { 1 } else { most };
-        let count = most.min(self.0.len());
+        let count = most.min(self.waiting.len());
+        self.last_turn = Stopwatch::start();
         let mut slice = TypedSlice::<C> {
             commands: Vec::with_capacity(count),
             answers: Vec::with_capacity(count),
             outcomes: Vec::new(),
         };
-        for waiting in self.0.drain(..count) {
+        for waiting in self.waiting.drain(..count) {
             slice.commands.push(waiting.command);
             slice.answers.push(waiting.answer);
         }
@@ -199,7 +220,8 @@ pub(crate) struct Lanes {
 struct State {
     lanes: Vec<Box<dyn Lane>>,
     index: HashMap<TypeId, usize>,
-    waiting: usize,
+    waiting_intake: usize,
+    waiting_others: usize,
     closed: bool,
 }
 
@@ -218,20 +240,23 @@ impl Lanes {
         if state.closed {
             return Err(Fault::Stopping);
         }
-        // The last part of the queue is the intake's alone, so that a flood of other work cannot turn people away.
-        let most = if C::PRIORITY == Priority::Intake { self.waiting_max } else { self.waiting_max / 2 };
-        if state.waiting >= most {
+        // Counted apart: a flood of other work cannot turn people away, nor a surge the operators who have to stop it.
+        let (waiting, most) = match C::PRIORITY {
+            Priority::Intake => (&mut state.waiting_intake, self.waiting_max),
+            Priority::Operator | Priority::Background => (&mut state.waiting_others, self.waiting_max / 2),
+        };
+        if *waiting >= most {
             return Err(Fault::Busy);
         }
-        state.waiting += 1;
+        *waiting += 1;
         let State { lanes, index, .. } = &mut *state;
         let position = *index.entry(TypeId::of::<C>()).or_insert_with(|| {
-            lanes.push(Box::new(TypedLane::<C>(VecDeque::new())));
+            lanes.push(Box::new(TypedLane::<C> { waiting: VecDeque::new(), last_turn: Stopwatch::start() }));
             lanes.len() - 1
         });
         let lane: &mut TypedLane<C> =
             lanes[position].as_any().downcast_mut().expect("a lane is found by the type of its commands");
-        lane.0.push_back(Waiting { command, answer, since: Stopwatch::start() });
+        lane.waiting.push_back(Waiting { command, answer, since: Stopwatch::start() });
         self.gauge.inc();
         drop(state);
         self.arrived.notify_one();
@@ -245,7 +270,11 @@ impl Lanes {
         loop {
             if let Some(chosen) = choose(&state.lanes) {
                 let slice = state.lanes[chosen].take(self.group_max);
-                state.waiting -= slice.len();
+                if state.lanes[chosen].priority() == Priority::Intake {
+                    state.waiting_intake -= slice.len();
+                } else {
+                    state.waiting_others -= slice.len();
+                }
                 self.gauge.dec_by(i64::try_from(slice.len()).unwrap_or(0));
                 return Next::Commit(slice);
             }
@@ -287,7 +316,11 @@ fn choose(lanes: &[Box<dyn Lane>]) -> Option<usize> {
     };
     let starved = waiting()
         .filter(|(_, lane, since)| {
-            lane.priority() != Priority::Intake && since.elapsed() > lane.priority().patience()
+            // Since its last turn: a backlog gets a turn now and then, and the intake all the others.
+            let patience = lane.priority().patience();
+            lane.priority() != Priority::Intake
+                && since.elapsed() > patience
+                && lane.last_turn().elapsed() > patience
         })
         .max_by_key(|(_, _, since)| since.elapsed());
     let first =
@@ -338,8 +371,10 @@ mod tests {
         let lanes = Lanes::new(4, 10, Gauge::default());
         let _keep: Vec<_> = (0..2).map(|_| lanes.push(Patch).unwrap()).collect();
         assert_eq!(lanes.push(Patch).unwrap_err(), Fault::Busy);
-        let _people: Vec<_> = (0..2).map(|_| lanes.push(Apply).unwrap()).collect();
+        let _people: Vec<_> = (0..4).map(|_| lanes.push(Apply).unwrap()).collect();
         assert_eq!(lanes.push(Apply).unwrap_err(), Fault::Busy);
+        assert!(matches!(lanes.next(None), Next::Commit(slice) if slice.name() == "Apply"));
+        lanes.push(Apply).unwrap();
         lanes.close();
         assert_eq!(lanes.push(Apply).unwrap_err(), Fault::Stopping);
     }

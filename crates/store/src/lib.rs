@@ -3,9 +3,12 @@
 //! Everything here is synchronous. A [`Command`] is handed to the committer, which owns the only write connection of
 //! this process; a read runs on one of a few reader threads. Nothing else opens a transaction.
 
+pub mod allocations;
 pub mod audit_log;
 pub mod clock;
 pub mod events;
+pub mod outbox;
+pub mod requests;
 pub mod users;
 
 mod commit;
@@ -35,6 +38,20 @@ pub use store::{Health, Store, StoreOptions};
 pub use tx::Tx;
 
 /// Every statement of the product, for the test that prepares each of them on each engine.
-pub fn statements() -> Vec<&'static Statement> {
-    [audit_log::STATEMENTS, clock::STATEMENTS, events::STATEMENTS, users::STATEMENTS].concat()
+pub fn statements(engine: Engine) -> Vec<&'static Statement> {
+    let mut all = [
+        allocations::STATEMENTS,
+        audit_log::STATEMENTS,
+        clock::STATEMENTS,
+        events::STATEMENTS,
+        outbox::STATEMENTS,
+        requests::STATEMENTS,
+        requests::sweeping::STATEMENTS,
+        users::STATEMENTS,
+    ]
+    .concat();
+    if engine == Engine::Sqlite {
+        all.extend(requests::user_index::STATEMENTS);
+    }
+    all
 }

@@ -13,8 +13,10 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, name: "house", sql: include_str!("../migrations/0001_house.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, name: "house", sql: include_str!("../migrations/0001_house.sql") },
+    Migration { version: 2, name: "requests", sql: include_str!("../migrations/0002_requests.sql") },
+];
 
 /// Taken for the time of a migration; any number that no other program would choose.
 const ADVISORY_LOCK: i64 = 0x4775_6572_646F_6E01;
@@ -114,22 +116,27 @@ impl Schema<'_> {
     }
 }
 
-/// Definitions are written once, in SQLite's words. On PostgreSQL text is compared byte by byte, as SQLite does.
+/// Definitions are written once, in SQLite's words; a line behind `-- sqlite:` or `-- postgres:` is for that engine
+/// alone. On PostgreSQL text is compared byte by byte, as SQLite does.
 fn for_engine(sql: &str, engine: Engine) -> String {
-    if engine == Engine::Sqlite {
-        return for_sqlite(sql);
-    }
+    let own = format!("-- {}:", engine.as_str());
     let mut text = String::with_capacity(sql.len() * 2);
     for line in sql.lines() {
-        // Comments speak of types as well.
-        if line.trim_start().starts_with("--") {
-            continue;
-        }
-        let line = line
-            .replace(") STRICT", ")")
-            .replace(" INTEGER", " BIGINT")
-            .replace(" BLOB", " BYTEA")
-            .replace(" TEXT", " TEXT COLLATE \"C\"");
+        let (line, shared) = match line.strip_prefix(&own) {
+            Some(line) => (line, engine == Engine::Sqlite),
+            None if line.trim_start().starts_with("--") => continue,
+            None => (line, true),
+        };
+        let line = match engine {
+            Engine::Sqlite => for_sqlite(line),
+            Engine::Postgres if shared => line
+                .replace(") STRICT, WITHOUT ROWID", ")")
+                .replace(") STRICT", ")")
+                .replace(" INTEGER", " BIGINT")
+                .replace(" BLOB", " BYTEA")
+                .replace(" TEXT", " TEXT COLLATE \"C\""),
+            Engine::Postgres => line.into(),
+        };
         text.push_str(&line);
         text.push('\n');
     }
@@ -150,7 +157,7 @@ mod tests {
     #[test]
     fn one_text_for_both() {
         let sql = "CREATE TABLE t (\n    a TEXT NOT NULL,\n    b INTEGER\n) STRICT;";
-        assert_eq!(for_engine(sql, Engine::Sqlite), sql);
+        assert_eq!(for_engine(sql, Engine::Sqlite).trim_end(), sql);
         let postgres = for_engine(sql, Engine::Postgres);
         assert_eq!(postgres, "CREATE TABLE t (\n    a TEXT COLLATE \"C\" NOT NULL,\n    b BIGINT\n);\n");
     }

@@ -14,6 +14,7 @@ pub enum Param<'a> {
     Blob(&'a [u8]),
     Ints(&'a [i64]),
     Texts(&'a [&'a str]),
+    Blobs(&'a [&'a [u8]]),
 }
 
 impl From<i64> for Param<'_> {
@@ -60,7 +61,7 @@ impl rusqlite::ToSql for Param<'_> {
             Self::Int(value) => ValueRef::Integer(*value),
             Self::Text(text) => ValueRef::Text(text.as_bytes()),
             Self::Blob(bytes) => ValueRef::Blob(bytes),
-            Self::Ints(_) | Self::Texts(_) => {
+            Self::Ints(_) | Self::Texts(_) | Self::Blobs(_) => {
                 return Err(rusqlite::Error::ToSqlConversionFailure("SQLite has no lists".into()));
             }
         }))
@@ -80,6 +81,7 @@ impl ToSql for Param<'_> {
             Self::Blob(bytes) => bytes.to_sql_checked(ty, out),
             Self::Ints(list) => list.to_sql_checked(ty, out),
             Self::Texts(list) => list.to_sql_checked(ty, out),
+            Self::Blobs(list) => list.to_sql_checked(ty, out),
         }
     }
 

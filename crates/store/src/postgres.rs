@@ -7,7 +7,7 @@ use crate::statement::Statement;
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{Severity, SqlState};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, NoTls, Row, SimpleQueryMessage};
 
@@ -17,10 +17,11 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(7);
 const STATEMENT_TIMEOUT_MS: u64 = 5_000;
 const READ_TIMEOUT_MS: u64 = 1_000;
 const LOCK_TIMEOUT_MS: u64 = 3_000;
-/// What a process that died between two statements can hold up, at the most.
-const IDLE_IN_TRANSACTION_TIMEOUT_MS: u64 = 5_000;
+/// For how long a process that stopped between two statements can hold others up: less than they wait for a lock.
+const IDLE_IN_TRANSACTION_TIMEOUT_MS: u64 = 2_000;
 
-const PARAMETER_TYPES: [Type; 5] = [Type::INT8, Type::TEXT, Type::BYTEA, Type::INT8_ARRAY, Type::TEXT_ARRAY];
+const PARAMETER_TYPES: [Type; 6] =
+    [Type::INT8, Type::TEXT, Type::BYTEA, Type::INT8_ARRAY, Type::TEXT_ARRAY, Type::BYTEA_ARRAY];
 
 /// What a connection is for; it sets the server's limits on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,16 +40,8 @@ pub(crate) struct PgConnection {
     name: String,
     backend_pid: i32,
     call_timeout: Duration,
-    /// Last, so that the client is gone before the runtime that drives it.
-    runtime: Runtime,
-}
-
-/// Where a transaction stands that was cut off while it was being committed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Settled {
-    Committed,
-    Aborted,
-    InProgress,
+    /// There until the end, when it is let go without waiting for anything that hangs.
+    runtime: Option<Runtime>,
 }
 
 impl PgConnection {
@@ -67,8 +60,9 @@ impl PgConnection {
             .keepalives_interval(Duration::from_secs(5))
             .keepalives_retries(3)
             .tcp_user_timeout(Duration::from_secs(20));
+        let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(1).max(1);
         let client = runtime.block_on(async {
-            let connect = tokio::time::timeout(CONNECT_TIMEOUT, config.connect(NoTls));
+            let connect = tokio::time::timeout(CONNECT_TIMEOUT * (hosts + 1), config.connect(NoTls));
             let (client, connection) = connect
                 .await
                 .map_err(|_| Fault::Unavailable("no answer while connecting".into()))?
@@ -82,8 +76,14 @@ impl PgConnection {
             Ok::<_, Fault>(client)
         })?;
         let call_timeout = if purpose == Use::Migrate { Duration::from_hours(1) } else { CALL_TIMEOUT };
-        let mut connection =
-            Self { client, prepared: HashMap::new(), name, backend_pid: 0, call_timeout, runtime };
+        let mut connection = Self {
+            client,
+            prepared: HashMap::new(),
+            name,
+            backend_pid: 0,
+            call_timeout,
+            runtime: Some(runtime),
+        };
         connection.set_up(purpose)?;
         Ok(connection)
     }
@@ -92,7 +92,8 @@ impl PgConnection {
         let limits = match purpose {
             Use::Write => format!(
                 "SET statement_timeout = {STATEMENT_TIMEOUT_MS}; SET lock_timeout = {LOCK_TIMEOUT_MS}; \
-                 SET idle_in_transaction_session_timeout = {IDLE_IN_TRANSACTION_TIMEOUT_MS};"
+                 SET idle_in_transaction_session_timeout = {IDLE_IN_TRANSACTION_TIMEOUT_MS}; \
+                 SET default_transaction_read_only = off;"
             ),
             Use::Read => format!(
                 "SET statement_timeout = {READ_TIMEOUT_MS}; SET default_transaction_read_only = on; \
@@ -127,7 +128,8 @@ impl PgConnection {
 
     fn wait<T>(&self, call: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Fault> {
         let limit = self.call_timeout;
-        match self.runtime.block_on(async { tokio::time::timeout(limit, call).await }) {
+        let runtime = self.runtime.as_ref().expect("it is there until the end");
+        match runtime.block_on(async { tokio::time::timeout(limit, call).await }) {
             Ok(answer) => answer.map_err(|error| fault(&error)),
             Err(_) => Err(Fault::Unavailable(format!("no answer within {limit:?}"))),
         }
@@ -146,11 +148,6 @@ impl PgConnection {
             _ => None,
         });
         row.ok_or_else(|| Fault::inconsistent("no row where one was expected"))
-    }
-
-    /// Opens a transaction, in one round trip; the transaction's id, by which a lost COMMIT can be settled.
-    pub(crate) fn begin(&mut self) -> Result<String, Fault> {
-        self.simple_value("BEGIN; SELECT pg_current_xact_id()")
     }
 
     pub(crate) fn prepare(
@@ -190,32 +187,28 @@ impl PgConnection {
     }
 
     /// Ends the backend of a connection that we lost, so that what it holds is settled at once. The name makes sure
-    /// that a process id which was used again is left alone.
+    /// that a process id which was used again is left alone; one that waits for a standby is left alone too, for ending
+    /// it would turn a commit that is not replicated into a commit.
     pub(crate) fn end_backend(&mut self, name: &str, pid: i32) -> Result<(), Fault> {
         let params: [&(dyn ToSql + Sync); 2] = [&pid, &name];
         let call = self.client.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND application_name = $2",
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND application_name = $2
+                AND wait_event IS DISTINCT FROM 'SyncRep'",
             &params,
         );
         self.wait(call).map(drop)
     }
 
-    /// What became of a transaction; `None` when it is so old that the server has forgotten it.
-    pub(crate) fn settle(&mut self, transaction: &str) -> Result<Option<Settled>, Fault> {
-        let params: [&(dyn ToSql + Sync); 1] = [&transaction];
-        let call = self.client.query_one("SELECT pg_xact_status(CAST(CAST($1 AS TEXT) AS xid8))", &params);
-        let status: Option<String> =
-            self.wait(call)?.try_get(0).map_err(|error| Fault::inconsistent(error.to_string()))?;
-        Ok(match status.as_deref() {
-            Some("committed") => Some(Settled::Committed),
-            Some("aborted") => Some(Settled::Aborted),
-            Some("in progress") => Some(Settled::InProgress),
-            _ => None,
-        })
-    }
-
     pub(crate) fn value(&mut self, sql: &str) -> Result<String, Fault> {
         self.simple_value(sql)
+    }
+}
+
+impl Drop for PgConnection {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
@@ -239,6 +232,10 @@ fn describe(error: &tokio_postgres::Error) -> String {
 
 pub(crate) fn fault(error: &tokio_postgres::Error) -> Fault {
     let text = describe(error);
+    let fatal = error.as_db_error().and_then(tokio_postgres::error::DbError::parsed_severity);
+    if matches!(fatal, Some(Severity::Fatal | Severity::Panic)) {
+        return Fault::Unavailable(text);
+    }
     let Some(state) = error.code() else {
         // No answer from the server. What the client itself refused to send is the command's own fault.
         use std::error::Error as _;

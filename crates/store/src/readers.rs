@@ -6,7 +6,7 @@ use crate::metrics::StoreMetrics;
 use crate::postgres::{PgConnection, Use};
 use crate::sqlite;
 use crate::stopwatch::Stopwatch;
-use crate::tx::{Connection, Tx};
+use crate::tx::{Connection, Moment, Tx};
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -96,7 +96,7 @@ impl Reader {
                 *started.lock().unwrap_or_else(PoisonError::into_inner) = Stopwatch::start();
                 snapshot(connection, read)
             }
-            Open::Postgres(connection) => read(&mut Tx::new(Connection::Postgres(connection))),
+            Open::Postgres(connection) => read(&mut Tx::new(Connection::Postgres(connection), Moment::NONE)),
         }));
         let outcome = outcome.unwrap_or(Err(Fault::Panicked));
         if matches!(outcome, Err(Fault::Unavailable(_) | Fault::Halted | Fault::Panicked)) {
@@ -139,7 +139,7 @@ fn snapshot<T>(
     read: &impl Fn(&mut Tx<'_>) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
     connection.execute_batch("BEGIN").map_err(|error| sqlite::fault(&error))?;
-    let outcome = read(&mut Tx::new(Connection::Sqlite(connection)));
+    let outcome = read(&mut Tx::new(Connection::Sqlite(connection), Moment::NONE));
     let ended = connection.execute_batch("ROLLBACK").map_err(|error| sqlite::fault(&error));
     outcome.and_then(|found| ended.map(|()| found))
 }

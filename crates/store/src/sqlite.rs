@@ -3,7 +3,7 @@
 use crate::fault::Fault;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::fs::{File, OpenOptions, TryLockError};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -75,7 +75,7 @@ pub(crate) fn fault(error: &rusqlite::Error) -> Fault {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::OperationInterrupted) => {
             Fault::TimedOut(text)
         }
-        Some(ErrorCode::DiskFull | ErrorCode::OutOfMemory | ErrorCode::CannotOpen) => {
+        Some(ErrorCode::DiskFull | ErrorCode::OutOfMemory | ErrorCode::CannotOpen | ErrorCode::ReadOnly) => {
             Fault::Unavailable(text)
         }
         Some(
@@ -91,7 +91,9 @@ pub(crate) fn fault(error: &rusqlite::Error) -> Fault {
     }
 }
 
-/// The right to serve a file. Held until dropped, and by the operating system no longer than the process lives.
+/// The right to serve a file: a lock on the file itself, so that no other name of it gets around it. Held until dropped,
+/// and by the operating system no longer than the process lives. SQLite's own locks are of another kind; they would be
+/// lost if this handle were closed while a connection is open, so it is dropped last.
 #[derive(Debug)]
 pub(crate) struct ServingLock {
     _file: File,
@@ -99,15 +101,9 @@ pub(crate) struct ServingLock {
 
 impl ServingLock {
     pub(crate) fn take(database: &Path) -> Result<Self, Fault> {
-        let mut name = database.as_os_str().to_owned();
-        name.push("-serving");
-        let path = PathBuf::from(name);
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .map_err(|error| Fault::Unavailable(format!("{}: {error}", path.display())))?;
+        let unusable = |error: std::io::Error| Fault::Unavailable(format!("{}: {error}", database.display()));
+        let file =
+            OpenOptions::new().create(true).truncate(false).write(true).open(database).map_err(unusable)?;
         match file.try_lock() {
             Ok(()) => Ok(Self { _file: file }),
             Err(TryLockError::WouldBlock) => Err(Fault::Unavailable(format!(
@@ -115,9 +111,7 @@ impl ServingLock {
                  (several servers can share one PostgreSQL)",
                 database.display()
             ))),
-            Err(TryLockError::Error(error)) => {
-                Err(Fault::Unavailable(format!("{}: {error}", path.display())))
-            }
+            Err(TryLockError::Error(error)) => Err(unusable(error)),
         }
     }
 }

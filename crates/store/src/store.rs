@@ -1,6 +1,6 @@
 //! The store: what a process opens once and hands to everything that reads or writes.
 
-use crate::commit::{Checkpointer, Committer, Pulse, Session};
+use crate::commit::{Checkpointer, Committer, Now, Pulse, Session};
 use crate::database::{Database, Engine};
 use crate::fault::Fault;
 use crate::lanes::{Command, Lanes, Pending};
@@ -47,7 +47,8 @@ pub enum Health {
 pub struct Store {
     engine: Engine,
     lanes: Arc<Lanes>,
-    readers: Mutex<Option<Arc<Readers>>>,
+    /// For callers, and for the house itself.
+    readers: Mutex<Option<(Arc<Readers>, Arc<Readers>)>>,
     pulse: Arc<Pulse>,
     checkpointer: Option<Arc<Checkpointer>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -60,10 +61,11 @@ impl Store {
         database: &Database,
         options: &StoreOptions,
         metrics: &StoreMetrics,
-        now: Timestamp,
+        now: impl Fn() -> Timestamp + Send + Sync + 'static,
     ) -> Result<Self, Fault> {
         let serving = database.sqlite_path().map(ServingLock::take).transpose()?;
-        let applied = bring_up_to_date(database, now)?;
+        let applied = bring_up_to_date(database, now())?;
+        let now: Now = Arc::new(now);
         if !applied.is_empty() {
             tracing::info!(%database, versions = ?applied, "the database was migrated");
         }
@@ -72,12 +74,12 @@ impl Store {
         let (session, checkpointer) = match database {
             Database::Sqlite(path) => {
                 let checkpointer = Arc::new(Checkpointer::default());
-                let session = Session::sqlite(path.clone(), Arc::clone(&checkpointer))?;
+                let session = Session::sqlite(path.clone(), Arc::clone(&checkpointer), now)?;
                 let (runner, path, metrics) = (Arc::clone(&checkpointer), path.clone(), metrics.clone());
                 threads.push(spawn("checkpointer", move || runner.run(&path, &metrics))?);
                 (session, Some(checkpointer))
             }
-            Database::Postgres(config) => (Session::postgres((**config).clone(), name.clone())?, None),
+            Database::Postgres(config) => (Session::postgres((**config).clone(), name.clone(), now)?, None),
         };
         let lanes = Arc::new(Lanes::new(options.waiting_max, options.group_max, metrics.waiting.clone()));
         let pulse = Arc::new(Pulse::default());
@@ -85,15 +87,16 @@ impl Store {
             Committer::new(session, Arc::clone(&lanes), Arc::clone(&pulse), metrics.clone(), options.seed);
         threads.push(spawn("committer", move || committer.run())?);
         let (readers, inbox) = Readers::channel(options.waiting_max);
-        for number in 0..options.readers {
+        let (first, first_inbox) = Readers::channel(options.waiting_max);
+        let inboxes = std::iter::once(first_inbox).chain(std::iter::repeat_n(inbox, options.readers));
+        for (number, inbox) in inboxes.enumerate() {
             let reader = Reader::new(database.clone(), format!("{name}-reader-{number}"), metrics.clone());
-            let inbox = inbox.clone();
             threads.push(spawn("reader", move || reader.serve(&inbox))?);
         }
         Ok(Self {
             engine: database.engine(),
             lanes,
-            readers: Mutex::new(Some(Arc::new(readers))),
+            readers: Mutex::new(Some((Arc::new(readers), Arc::new(first)))),
             pulse,
             checkpointer,
             threads: Mutex::new(threads),
@@ -116,13 +119,25 @@ impl Store {
         read: impl Fn(&mut Tx<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<oneshot::Receiver<Result<T, Fault>>, Fault> {
         let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        readers.ok_or(Fault::Stopping)?.submit(read)
+        readers.ok_or(Fault::Stopping)?.0.submit(read)
+    }
+
+    /// The same on a thread that callers cannot keep busy.
+    pub fn read_first<T: Send + 'static>(
+        &self,
+        read: impl Fn(&mut Tx<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<oneshot::Receiver<Result<T, Fault>>, Fault> {
+        let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        readers.ok_or(Fault::Stopping)?.1.submit(read)
     }
 
     /// How the committer is; whether the database answers is for a read to find out.
     pub fn committer_health(&self) -> Health {
         if self.pulse.is_halted() {
             return Health::Ill("the writer has stopped after an I/O error on the database file".into());
+        }
+        if let Some(trouble) = self.pulse.trouble() {
+            return Health::Ill(trouble);
         }
         let stuck = self.pulse.busy_for().max(self.lanes.oldest_wait());
         if stuck > STALL {

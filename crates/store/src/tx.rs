@@ -6,12 +6,30 @@ use crate::param::{Columns, Param, Row};
 use crate::postgres::PgConnection;
 use crate::sqlite;
 use crate::statement::Statement;
+use guerdon_core::Timestamp;
 
 /// An open transaction, or on a reader the right to run statements one by one.
 pub struct Tx<'c> {
     connection: Connection<'c>,
     rows_written: u64,
     rows_limit: Option<u64>,
+    moment: Moment,
+    /// Whether a statement failed: whatever the command makes of it, nothing of it may be committed.
+    failed: bool,
+    wrote: bool,
+}
+
+/// What is the same for all of a transaction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) now: Timestamp,
+    pub(crate) number: u64,
+    pub(crate) recoveries: u64,
+}
+
+impl Moment {
+    /// Reads have no time of their own.
+    pub(crate) const NONE: Moment = Moment { now: Timestamp::from_millis(0), number: 0, recoveries: 0 };
 }
 
 pub(crate) enum Connection<'c> {
@@ -20,8 +38,23 @@ pub(crate) enum Connection<'c> {
 }
 
 impl<'c> Tx<'c> {
-    pub(crate) fn new(connection: Connection<'c>) -> Self {
-        Self { connection, rows_written: 0, rows_limit: None }
+    pub(crate) fn new(connection: Connection<'c>, moment: Moment) -> Self {
+        Self { connection, rows_written: 0, rows_limit: None, moment, failed: false, wrote: false }
+    }
+
+    /// When the transaction began, by the server's clock: the time of what it writes.
+    pub fn now(&self) -> Timestamp {
+        self.moment.now
+    }
+
+    /// Unlike that of any other transaction of this process.
+    pub fn number(&self) -> u64 {
+        self.moment.number
+    }
+
+    /// How often the database file was reopened after an I/O error: what is kept in memory beside it is read again.
+    pub fn recoveries(&self) -> u64 {
+        self.moment.recoveries
     }
 
     /// Refuses to write more rows than this; the transaction then fails as a whole.
@@ -41,8 +74,29 @@ impl<'c> Tx<'c> {
         self.rows_written
     }
 
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Whether any statement was run that could have written.
+    pub(crate) fn has_written(&self) -> bool {
+        self.wrote
+    }
+
+    /// Notes how a statement ended, and whether it was one that writes.
+    fn note<T>(&mut self, statement: &'static Statement, outcome: Result<T, Fault>) -> Result<T, Fault> {
+        self.failed |= outcome.is_err();
+        self.wrote |= !statement.text(self.engine()).trim_start().starts_with("SELECT");
+        outcome
+    }
+
     /// Runs a statement that returns no rows; the number of rows that it changed.
     pub fn execute(&mut self, statement: &'static Statement, params: &[Param<'_>]) -> Result<u64, Fault> {
+        let outcome = self.run_execute(statement, params);
+        self.note(statement, outcome)
+    }
+
+    fn run_execute(&mut self, statement: &'static Statement, params: &[Param<'_>]) -> Result<u64, Fault> {
         let changed = match &mut self.connection {
             Connection::Sqlite(connection) => {
                 let text = statement.text(Engine::Sqlite);
@@ -55,6 +109,10 @@ impl<'c> Tx<'c> {
             }
             Connection::Postgres(connection) => connection.execute(statement, params)?,
         };
+        self.count_rows(changed)
+    }
+
+    fn count_rows(&mut self, changed: u64) -> Result<u64, Fault> {
         self.rows_written = self.rows_written.saturating_add(changed);
         match self.rows_limit {
             Some(limit) if self.rows_written > limit => Err(Fault::TooManyRows { limit }),
@@ -62,8 +120,54 @@ impl<'c> Tx<'c> {
         }
     }
 
+    /// Runs a statement once for each row of parameters; the number of rows that it changed in all. For SQLite, where a
+    /// statement costs no round trip; on PostgreSQL one statement with lists does better.
+    pub fn execute_rows<'p, const N: usize>(
+        &mut self,
+        statement: &'static Statement,
+        rows: impl Iterator<Item = [Param<'p>; N]>,
+    ) -> Result<u64, Fault> {
+        let outcome = self.run_rows(statement, rows);
+        self.note(statement, outcome)
+    }
+
+    fn run_rows<'p, const N: usize>(
+        &mut self,
+        statement: &'static Statement,
+        rows: impl Iterator<Item = [Param<'p>; N]>,
+    ) -> Result<u64, Fault> {
+        let Connection::Sqlite(connection) = &self.connection else {
+            let mut changed = 0;
+            for row in rows {
+                changed += self.execute(statement, &row)?;
+            }
+            return Ok(changed);
+        };
+        let mut prepared = connection
+            .prepare_cached(statement.text(Engine::Sqlite))
+            .map_err(|error| sqlite::fault(&error))?;
+        let mut changed = 0;
+        for row in rows {
+            let count =
+                prepared.execute(rusqlite::params_from_iter(&row)).map_err(|error| sqlite::fault(&error))?;
+            changed += u64::try_from(count).unwrap_or(u64::MAX);
+        }
+        drop(prepared);
+        self.count_rows(changed)
+    }
+
     /// Runs a statement and reads each of its rows.
     pub fn query<T>(
+        &mut self,
+        statement: &'static Statement,
+        params: &[Param<'_>],
+        read: impl FnMut(&Row<'_>) -> Result<T, Fault>,
+    ) -> Result<Vec<T>, Fault> {
+        let outcome = self.run_query(statement, params, read);
+        self.note(statement, outcome)
+    }
+
+    fn run_query<T>(
         &mut self,
         statement: &'static Statement,
         params: &[Param<'_>],

@@ -12,45 +12,35 @@ statements! {
     /// The row is locked, so that what the audit log calls "before" is what was there.
     LOCK = "SELECT status FROM users WHERE user_id = $1",
         postgres: "SELECT status FROM users WHERE user_id = $1 FOR UPDATE";
-    PUT = "INSERT INTO users (user_id, status, updated_at) VALUES ($1, $2, $3)
-        ON CONFLICT (user_id) DO UPDATE SET status = excluded.status, updated_at = excluded.updated_at";
-    CHANGED_SINCE = "SELECT user_id, status, updated_at FROM users
-        WHERE (updated_at, user_id) > ($1, $2) ORDER BY updated_at, user_id LIMIT $3";
+    INSERT = "INSERT INTO users (user_id, status, updated_at) VALUES ($1, $2, $3) ON CONFLICT (user_id) DO NOTHING";
+    UPDATE = "UPDATE users SET status = $2, updated_at = $3 WHERE user_id = $1";
+    NOT_ACTIVE = "SELECT user_id, status FROM users WHERE status <> 'ACTIVE' AND user_id > $1 ORDER BY user_id LIMIT $2";
 }
 
 pub fn find(tx: &mut Tx<'_>, user_id: &UserId) -> Result<Option<UserStatus>, Fault> {
     tx.query_one(&FIND, &[user_id.as_str().into()], |row| status(row, 0))
 }
 
-pub fn lock(tx: &mut Tx<'_>, user_id: &UserId) -> Result<Option<UserStatus>, Fault> {
-    tx.query_one(&LOCK, &[user_id.as_str().into()], |row| status(row, 0))
-}
-
-pub fn put(tx: &mut Tx<'_>, user_id: &UserId, status: UserStatus, at: Timestamp) -> Result<(), Fault> {
-    tx.execute(&PUT, &[user_id.as_str().into(), status.as_str().into(), at.into()]).map(drop)
-}
-
-/// A user's row, as it changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UserRow {
-    pub user_id: UserId,
-    pub status: UserStatus,
-    pub updated_at: Timestamp,
-}
-
-/// The rows that changed after the given one, oldest first.
-pub fn changed_since(
+/// Sets a user's status; what it was before. Whoever comes first makes the row, so that nobody's "before" is wrong.
+pub fn put(
     tx: &mut Tx<'_>,
+    user_id: &UserId,
+    status_now: UserStatus,
     at: Timestamp,
-    user_id: &str,
-    limit: i64,
-) -> Result<Vec<UserRow>, Fault> {
-    tx.query(&CHANGED_SINCE, &[at.into(), user_id.into(), limit.into()], |row| {
-        Ok(UserRow {
-            user_id: UserId::parse(row.text(0)?).map_err(Fault::inconsistent)?,
-            status: status(row, 1)?,
-            updated_at: row.timestamp(2)?,
-        })
+) -> Result<Option<UserStatus>, Fault> {
+    let params = [user_id.as_str().into(), status_now.as_str().into(), at.into()];
+    if tx.execute(&INSERT, &params)? == 1 {
+        return Ok(None);
+    }
+    let before = tx.query_one(&LOCK, &[user_id.as_str().into()], |row| status(row, 0))?;
+    tx.execute(&UPDATE, &params)?;
+    Ok(before)
+}
+
+/// Users who are not active, in the order of their ids, after the given one.
+pub fn not_active(tx: &mut Tx<'_>, after: &str, limit: i64) -> Result<Vec<(UserId, UserStatus)>, Fault> {
+    tx.query(&NOT_ACTIVE, &[after.into(), limit.into()], |row| {
+        Ok((UserId::parse(row.text(0)?).map_err(Fault::inconsistent)?, status(row, 1)?))
     })
 }
 

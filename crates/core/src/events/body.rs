@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[schema(example = json!({
     "eventId": "drop_1", "name": "Summer drop", "type": "FIRST_COME",
-    "startsAt": 1_767_225_600_000_i64, "endsAt": 1_767_312_000_000_i64, "capacityTotal": 500,
+    "startsAt": 1_767_225_600_000_i64, "endsAt": 4_102_444_800_000_i64, "capacityTotal": 500,
     "rewards": [{"rewardId": "points", "kind": "POINT", "amount": 1000, "currency": "POINT"}]
 }))]
 pub struct EventBody {

@@ -93,6 +93,7 @@ fn create(new: &NewEvent, now: Timestamp) -> EventDecision {
         state: EventState::Draft,
         remaining_stock: full_stock(&new.settings),
         settings: new.settings.clone(),
+        capacity_remaining: None,
         version: 1,
         created_at: now,
         updated_at: now,
@@ -131,9 +132,11 @@ fn moved(event: &Event, step: Move, now: Timestamp) -> Result<EventDecision, Rej
         let detail = format!("the event is {} and cannot be {}", from.as_str(), step.verb());
         return Err(Rejection::new(Code::EventTransitionRefused, detail));
     }
+    let mut capacity_remaining = event.capacity_remaining;
     let (state, action) = match (event.state, step) {
         (_, Move::Open) => {
             check_ready(event, now)?;
+            capacity_remaining = event.settings.kind.capacity_total();
             (EventState::Open { opened_at: now }, Action::EventOpened)
         }
         (EventState::Open { opened_at }, Move::Close) => {
@@ -144,7 +147,7 @@ fn moved(event: &Event, step: Move, now: Timestamp) -> Result<EventDecision, Rej
             (EventState::Cancelled { opened_at, closed_at, cancelled_at: now }, Action::EventCancelled)
         }
     };
-    let event = Event { state, ..next(event, now) };
+    let event = Event { state, capacity_remaining, ..next(event, now) };
     Ok(EventDecision { event, action, rewards_changed: false })
 }
 

@@ -8,6 +8,9 @@ use crate::fields::{Change, FieldErrors};
 use crate::rejection::Rejection;
 use crate::time::Timestamp;
 
+/// The most versions that a game's odds can have.
+const ODDS_VERSIONS_MAX: usize = 20;
+
 /// Lays the body over a draft's settings and validates the whole again.
 pub(super) fn draft(present: &EventSettings, body: EventBody) -> Result<EventSettings, Rejection> {
     refuse_identity(&body)?;
@@ -98,6 +101,10 @@ fn add_odds(settings: &mut EventSettings, body: RandomBody, now: Timestamp, erro
         if present {
             errors.refuse(path, "cannot change while the event is open");
         }
+    }
+    if odds.len() >= ODDS_VERSIONS_MAX {
+        errors
+            .refuse("random", format!("has had {ODDS_VERSIONS_MAX} versions of its odds, which is the most"));
     }
     let newest = odds.last().map_or((0, now), |last| (last.version, last.effective_at));
     let effective_at = errors.require("random.effectiveAt", body.effective_at);

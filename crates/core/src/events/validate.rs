@@ -24,6 +24,7 @@ const WEIGHT: RangeInclusive<i64> = 0..=1_000_000_000;
 const LIST_MAX: usize = 100;
 const NONCE_SOURCE_CHARACTERS_MAX: usize = 500;
 const CURRENCY_MAX: usize = 16;
+const DETAILS_BYTES_MAX: usize = 2_048;
 
 /// The fields of an event that is being created.
 pub(super) fn draft(body: EventBody) -> Result<(EventId, EventSettings), Rejection> {
@@ -301,6 +302,11 @@ fn reward(body: &RewardBody, path: &str, errors: &mut FieldErrors) -> Option<Rew
     }
     let kind = reward_kind(body, path, errors);
     let details = body.details.clone();
+    let details_bytes =
+        details.as_ref().and_then(|details| serde_json::to_string(details).ok()).map_or(0, |text| text.len());
+    if details_bytes > DETAILS_BYTES_MAX {
+        errors.refuse(format!("{path}.details"), format!("must be at most {DETAILS_BYTES_MAX} bytes"));
+    }
     Some(Reward { id: id?, kind: kind?, quantity: quantity?, total_stock, provider, details })
 }
 

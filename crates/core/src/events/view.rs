@@ -99,6 +99,17 @@ pub struct OddsView {
 }
 
 impl EventView {
+    /// What participants see: not how a reward is delivered.
+    pub fn public(event: &Event, now: Timestamp) -> Self {
+        let mut view = Self::of(event, now);
+        for shown in &mut view.rewards {
+            shown.reward.details = None;
+            shown.reward.provider = None;
+        }
+        view
+    }
+
+    /// All of it, for operators and the audit log.
     pub fn of(event: &Event, now: Timestamp) -> Self {
         let settings = &event.settings;
         let times = event.state.times();
@@ -110,7 +121,7 @@ impl EventView {
             starts_at: settings.starts_at,
             ends_at: settings.ends_at,
             capacity_total: settings.kind.capacity_total(),
-            capacity_remaining: settings.kind.capacity_total(),
+            capacity_remaining: event.capacity_remaining.or(settings.kind.capacity_total()),
             lottery_cutoff_at: None,
             public_nonce_source: None,
             ui_phase: None,
@@ -137,7 +148,7 @@ impl EventView {
             EventKind::Lottery { lottery_cutoff_at, public_nonce_source, .. } => {
                 view.lottery_cutoff_at = Some(*lottery_cutoff_at);
                 view.public_nonce_source.clone_from(public_nonce_source);
-                view.ui_phase = Some(ui_phase(event.state, *lottery_cutoff_at, now));
+                view.ui_phase = ui_phase(event.state, *lottery_cutoff_at, now);
             }
             EventKind::Claim { conditions, grant_policy } => {
                 view.conditions = conditions.as_ref().map(ToString::to_string);
@@ -160,11 +171,12 @@ impl EventView {
     }
 }
 
-fn ui_phase(state: EventState, cutoff: Timestamp, now: Timestamp) -> UiPhase {
+fn ui_phase(state: EventState, cutoff: Timestamp, now: Timestamp) -> Option<UiPhase> {
     match state {
-        EventState::Announced { .. } => UiPhase::Announced,
-        EventState::Closed { .. } => UiPhase::Drawing,
-        _ if now >= cutoff => UiPhase::Drawing,
-        _ => UiPhase::Collecting,
+        EventState::Announced { .. } => Some(UiPhase::Announced),
+        EventState::Cancelled { .. } => None,
+        EventState::Closed { .. } => Some(UiPhase::Drawing),
+        EventState::Draft | EventState::Open { .. } if now >= cutoff => Some(UiPhase::Drawing),
+        EventState::Draft | EventState::Open { .. } => Some(UiPhase::Collecting),
     }
 }

@@ -1,6 +1,6 @@
 use super::{fail, say};
 use crate::settings::Settings;
-use guerdon_engine::{Clock, Engine, EngineMetrics, EngineOptions};
+use guerdon_engine::{Clock, Engine, EngineMetrics};
 use guerdon_server::{App, HttpMetrics, Verifier};
 use guerdon_store::{Store, StoreMetrics};
 use prometheus_client::registry::Registry;
@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 
 pub(crate) fn run(settings: &Settings) -> ExitCode {
@@ -46,11 +47,12 @@ async fn serve(settings: &Settings) -> Result<(), String> {
     let mut registry = Registry::default();
     let clock = Arc::new(Clock::new(settings.clock_offset_ms));
     let store_metrics = StoreMetrics::register(&mut registry);
+    let store_clock = Arc::clone(&clock);
     let store = tokio::task::block_in_place(|| {
-        Store::open(&settings.database, &settings.store, &store_metrics, clock.now())
+        Store::open(&settings.database, &settings.store, &store_metrics, move || store_clock.now())
     })
     .map_err(|fault| fault.to_string())?;
-    let options = EngineOptions { unknown_users: settings.unknown_users };
+    let options = settings.engine;
     let engine_metrics = EngineMetrics::register(&mut registry);
     let engine =
         Engine::start(store, clock, options, engine_metrics).await.map_err(|failure| failure.to_string())?;
@@ -60,6 +62,7 @@ async fn serve(settings: &Settings) -> Result<(), String> {
         http: settings.http,
         metrics: HttpMetrics::register(&mut registry),
         registry,
+        stopping: watch::Sender::new(false),
     });
     let router = guerdon_server::router(Arc::clone(&app));
 

@@ -119,14 +119,20 @@ impl Values {
     }
 }
 
-/// An address with its password hidden.
+/// An address without what may be secret in it: all between the scheme and the host, and the query.
 fn without_password(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.into() };
-    let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let Some(at) = rest[..end].rfind('@') else { return text.into() };
-    match rest[..at].split_once(':') {
-        Some((user, _)) => format!("{scheme}://{user}:(hidden)@{}", &rest[at + 1..]),
-        None => text.into(),
+    let (user, rest) = match rest.rsplit_once('@') {
+        Some((user, rest)) => (Some(user.split(':').next().unwrap_or_default()), rest),
+        None => (None, rest),
+    };
+    let host = match rest.split_once('?') {
+        Some((host, _)) => format!("{host}?(hidden)"),
+        None => rest.into(),
+    };
+    match user {
+        Some(user) => format!("{scheme}://{user}:(hidden)@{host}"),
+        None => format!("{scheme}://{host}"),
     }
 }
 
@@ -140,7 +146,9 @@ fn read_file(file: Option<&Path>) -> Result<Vec<(String, String)>, SettingsError
     };
     // The parser's message quotes the line, which may hold a secret.
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-        SettingsError(format!("{}: {}", path.display(), error.message()))
+        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        SettingsError(format!("{}, line {line}: {}", path.display(), error.message()))
     })?;
     let mut values = Vec::new();
     flatten("", table, &mut values)
@@ -167,6 +175,9 @@ fn read_environment(
     let mut values = Vec::new();
     for (name, value) in environment {
         let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else { continue };
+        if is_of_kubernetes(&name[PREFIX.len()..]) {
+            continue;
+        }
         let text = value.into_string().map_err(|_| SettingsError(format!("{name} is not UTF-8")))?;
         values.push((
             table::key_of_environment(&name[PREFIX.len()..]),
@@ -175,4 +186,13 @@ fn read_environment(
         ));
     }
     Ok(values)
+}
+
+/// Kubernetes tells every container about a service called `guerdon` in variables of this form.
+fn is_of_kubernetes(name: &str) -> bool {
+    name == "PORT"
+        || name == "SERVICE_HOST"
+        || name == "SERVICE_PORT"
+        || name.starts_with("SERVICE_PORT_")
+        || name.strip_prefix("PORT_").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }

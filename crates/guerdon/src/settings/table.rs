@@ -134,6 +134,13 @@ pub(crate) const SETTINGS: &[Setting] = &[
         Some("0"),
         "Tries before an event is DEAD; 0 is never.",
     ),
+    used("requests.ttl", Duration, Some("90d"), "How long requests are kept after they ended."),
+    used(
+        "requests.ttlAfterEvent",
+        Duration,
+        Some("7d"),
+        "How long requests are kept after their event's end, whatever `requests.ttl` says.",
+    ),
     later("requests.lease", Duration, Some("30s"), "How long a worker holds a request."),
     later("allocations.retryDelay", Duration, Some("5m"), "From a failed delivery to the next try."),
     later(
@@ -148,7 +155,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
         Some("10"),
         "Tries before a delivery has finally failed.",
     ),
-    later("allocations.lease", Duration, Some("60s"), "How long a worker holds a delivery."),
+    used(
+        "allocations.lease",
+        Duration,
+        Some("60s"),
+        "How long a new delivery is left alone before the retry batch takes it up.",
+    ),
     later("claims.lease", Duration, Some("30s"), "How long a worker holds a claim."),
     later("claims.timeout", Duration, Some("10m"), "When a claim that is still pending is rolled back."),
     later("claims.wait", Duration, Some("5s"), "How long a call waits for the end of its claim."),

@@ -41,6 +41,9 @@ fn what_cannot_be_is_refused_by_name() {
         ("[http]\nbodyBytesMax = 5", &[], &["http.bodyBytesMax", "between"]),
         ("secret = \"hush", &[], &["guerdon.toml"]),
         ("", &[("GUERDON_DATABASE", "mysql://x")], &["database", "GUERDON_DATABASE"]),
+        ("", &[("GUERDON_LOG__LEVEL", "warning")], &["log.level", "warn"]),
+        ("a = 1\n\nb = ", &[], &["guerdon.toml", "line 3"]),
+        ("", &[("GUERDON_DATABASE", "sqlite://x.db")], &["database", "plain path"]),
         ("", &[("GUERDON_NONSENSE", "1")], &["nonsense", "GUERDON_NONSENSE"]),
         ("", &[("GUERDON_USERS__UNKNOWN", "maybe")], &["users.unknown", "accept, reject"]),
         ("", &[("GUERDON_AUTH__SECRET", "short")], &["auth.secret", "32 bytes"]),
@@ -72,12 +75,27 @@ fn secrets_and_passwords_are_not_shown() {
         ("GUERDON_OUTBOX__SECRET", "whsec_hush"),
         ("GUERDON_PROVIDERS__DEFAULT__SECRET", "whsec_hush"),
         ("GUERDON_PROVIDERS__DEFAULT__URL", "http://me:hush@127.0.0.1:1/"),
+        ("GUERDON_PROVIDERS__B__URL", "http://127.0.0.1:1/?token=hush"),
+        ("GUERDON_PROVIDERS__C__URL", "http://me:hu/sh?hush@127.0.0.1:1/"),
+        ("GUERDON_OUTBOX__URL", "postgres://u@h/x?password=hush"),
+        // A service of that name in Kubernetes sets these.
+        ("GUERDON_PORT", "tcp://10.0.0.1:80"),
+        ("GUERDON_PORT_80_TCP_ADDR", "10.0.0.1"),
+        ("GUERDON_SERVICE_HOST", "10.0.0.1"),
+        ("GUERDON_SERVICE_PORT_HTTP", "80"),
     ];
     let settings = read(None, &environment, &[]).unwrap();
     let shown = format!("{:?}", settings.shown());
     assert!(!shown.contains("hush") && !shown.contains("very-secret"), "{shown}");
     assert!(shown.contains("postgres://me:(hidden)@127.0.0.1/guerdon"), "{shown}");
-    let later = ["outbox.secret", "providers.default.secret", "providers.default.url"];
+    let later = [
+        "outbox.secret",
+        "outbox.url",
+        "providers.b.url",
+        "providers.c.url",
+        "providers.default.secret",
+        "providers.default.url",
+    ];
     assert_eq!(settings.without_effect(), later);
 }
 

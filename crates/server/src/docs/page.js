@@ -51,7 +51,7 @@ const drawCall = (path, method, call) => {
   }
   inside.append(element('h4', 'Answers'), table(['status', 'body', ''],
     Object.entries(call.responses).map(([status, answer]) =>
-      [status, Object.values(answer.content || {}).map((content) => typeOf(content.schema)).join(', '), answer.description])));
+      [status, Object.values(answer.content || {}).map((content) => typeOf(content.schema)).join(', '), answer.description || ''])));
   box.append(line, inside);
   return box;
 };

@@ -2,4 +2,5 @@
 
 pub(crate) mod audit_log;
 pub(crate) mod events;
+pub(crate) mod requests;
 pub(crate) mod users;

@@ -1,4 +1,5 @@
 //! `/v1/events`
 
+pub(crate) mod apply;
 pub(crate) mod get;
 pub(crate) mod list;

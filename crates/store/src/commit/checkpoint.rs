@@ -20,7 +20,16 @@ pub(crate) struct Checkpointer {
     log_pages: AtomicI64,
     signal: Mutex<Signal>,
     wake: Condvar,
-    gate: Mutex<()>,
+    gate: Mutex<Gate>,
+    moved: Condvar,
+}
+
+/// The writer goes through for a whole transaction: the log can only begin anew in one that started after all of it
+/// was moved.
+#[derive(Debug, Default)]
+struct Gate {
+    shut: bool,
+    inside: bool,
 }
 
 #[derive(Debug, Default)]
@@ -39,9 +48,31 @@ impl Checkpointer {
         }
     }
 
-    /// The writer's way through the gate, for the time of one commit.
-    pub(crate) fn pass(&self) -> MutexGuard<'_, ()> {
+    fn gate(&self) -> MutexGuard<'_, Gate> {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The writer's way in, before it opens a transaction; waits while a checkpoint has to catch up.
+    pub(crate) fn enter(&self) {
+        let gate = self.moved.wait_while(self.gate(), |gate| gate.shut);
+        gate.unwrap_or_else(PoisonError::into_inner).inside = true;
+    }
+
+    /// The writer's way out, once the transaction has ended.
+    pub(crate) fn leave(&self) {
+        self.gate().inside = false;
+        self.moved.notify_all();
+    }
+
+    fn shut(&self) {
+        let mut gate = self.gate();
+        gate.shut = true;
+        drop(self.moved.wait_while(gate, |gate| gate.inside));
+    }
+
+    fn open(&self) {
+        self.gate().shut = false;
+        self.moved.notify_all();
     }
 
     pub(crate) fn close(&self) {
@@ -87,8 +118,10 @@ impl Checkpointer {
         metrics.checkpoints.inc();
         if done.log_pages > PAGES_MAX {
             // The writer adds to the log while it is being moved; with the gate shut the rest is short.
-            let _shut = self.pass();
-            done = sqlite::checkpoint(connection, "PASSIVE")?;
+            self.shut();
+            let caught_up = sqlite::checkpoint(connection, "PASSIVE");
+            self.open();
+            done = caught_up?;
         }
         metrics.wal_bytes.set(done.log_pages.saturating_mul(page_bytes));
         if done.moved_pages == done.log_pages {

@@ -2,7 +2,7 @@
 
 use crate::fixture::{AddAll, Bulk, COUNT, Fixture, Insert, Then, wait};
 use crate::on_every_engine;
-use guerdon_store::{Fault, Health, Statement, StoreOptions};
+use guerdon_store::{Command, Fault, Health, Priority, Statement, StoreOptions, Tx, each};
 use std::time::Duration;
 
 on_every_engine! {
@@ -19,11 +19,14 @@ on_every_engine! {
     closing_answers_what_was_accepted
     background_work_goes_in_chunks
     the_order_of_a_batch_is_kept_in_its_answers
+    a_command_that_ignores_a_failed_statement_has_failed
+    a_backlog_of_other_work_does_not_starve_the_intake
+    a_surge_does_not_lock_operators_out
 }
 
 fn every_statement_prepares(fixture: &Fixture) {
     let opened = fixture.open();
-    let all = guerdon_store::statements();
+    let all = guerdon_store::statements(opened.store.engine());
     assert!(all.len() > 10, "the list of statements is not empty");
     let checked = opened.store.read(move |tx| {
         for statement in &all {
@@ -173,4 +176,59 @@ fn the_order_of_a_batch_is_kept_in_its_answers(fixture: &Fixture) {
     held.release();
     assert_eq!(pending.into_iter().map(wait).collect::<Result<Vec<_>, _>>(), Ok(vec![5, 3, 9, 1]));
     wait(add).unwrap();
+}
+
+/// Makes light of an error and says that all is well.
+struct Careless;
+
+impl Command for Careless {
+    type Output = ();
+    const NAME: &'static str = "careless";
+    const PRIORITY: Priority = Priority::Operator;
+    fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<()>, Fault> {
+        tx.execute(&WRITE, &[])?;
+        let _ = tx.execute(&WRITE, &[]);
+        each(batch, |_| Ok(()))
+    }
+}
+
+fn a_command_that_ignores_a_failed_statement_has_failed(fixture: &Fixture) {
+    let opened = fixture.open();
+    assert!(matches!(opened.run(Careless), Err(Fault::Inconsistent(_))));
+    assert_eq!(fixture.count(), 0);
+    assert_eq!(opened.run(Insert::row(1)), Ok(1), "the committer goes on");
+}
+
+/// Something slow that runs beside the intake.
+struct Slow;
+
+impl Command for Slow {
+    type Output = ();
+    const NAME: &'static str = "slow";
+    const PRIORITY: Priority = Priority::Background;
+    fn apply(_: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<()>, Fault> {
+        std::thread::park_timeout(Duration::from_millis(20));
+        each(batch, |_| Ok(()))
+    }
+}
+
+fn a_backlog_of_other_work_does_not_starve_the_intake(fixture: &Fixture) {
+    let opened = fixture.open();
+    let backlog: Vec<_> = (0..100).map(|_| opened.store.submit(Slow).unwrap()).collect();
+    // Enough of it has waited beyond its patience by the time that this many have been served in between.
+    for id in 0..30 {
+        opened.run(Insert::row(id)).unwrap();
+    }
+    let left = backlog.into_iter().map(|mut slow| slow.try_recv().is_err()).filter(|waits| *waits).count();
+    assert!(left > 50, "the intake waited for the backlog: only {left} are left of it");
+}
+
+fn a_surge_does_not_lock_operators_out(fixture: &Fixture) {
+    let opened = fixture.open_with(&StoreOptions { waiting_max: 8, ..StoreOptions::default() });
+    let held = opened.hold();
+    let surge: Vec<_> = (0..8).map(|id| opened.store.submit(Insert::row(id)).unwrap()).collect();
+    let operator = opened.store.submit(Careless).expect("there is room for those who have to stop the surge");
+    held.release();
+    assert!(surge.into_iter().all(|pending| wait(pending).is_ok()));
+    assert!(wait(operator).is_err());
 }

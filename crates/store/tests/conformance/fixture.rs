@@ -37,7 +37,7 @@ impl Fixture {
     pub fn open_with(&self, options: &StoreOptions) -> Opened {
         let mut registry = Registry::default();
         let metrics = StoreMetrics::register(&mut registry);
-        let store = Store::open(&self.address(), options, &metrics, NOW).unwrap();
+        let store = Store::open(&self.address(), options, &metrics, || NOW).unwrap();
         self.database.sql().run(
             "CREATE TABLE IF NOT EXISTS probe (id BIGINT NOT NULL PRIMARY KEY, value BIGINT NOT NULL CHECK (value >= 0))",
         );

@@ -40,7 +40,7 @@ fn a_newer_database_is_refused(fixture: &Fixture) {
 fn a_second_server_on_one_file_is_refused(fixture: &Fixture) {
     let first = fixture.open();
     let metrics = StoreMetrics::register(&mut Registry::default());
-    let second = Store::open(&fixture.address(), &StoreOptions::default(), &metrics, NOW);
+    let second = Store::open(&fixture.address(), &StoreOptions::default(), &metrics, || NOW);
     match (fixture.database.engine, second) {
         (TestEngine::Sqlite, Err(Fault::Unavailable(text))) => {
             assert!(text.contains("being served by another process"), "{text}");
@@ -49,5 +49,5 @@ fn a_second_server_on_one_file_is_refused(fixture: &Fixture) {
         (engine, second) => panic!("{engine:?}: {:?}", second.err()),
     }
     drop(first);
-    Store::open(&fixture.address(), &StoreOptions::default(), &metrics, NOW).expect("free again");
+    Store::open(&fixture.address(), &StoreOptions::default(), &metrics, || NOW).expect("free again");
 }

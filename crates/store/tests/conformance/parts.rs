@@ -8,14 +8,14 @@ use guerdon_core::events::{Event, EventStatus};
 use guerdon_core::users::UserStatus;
 use guerdon_core::{Timestamp, UserId};
 use guerdon_store::audit_log::Target;
-use guerdon_store::{Command, Fault, Priority, Tx, audit_log, each, events, users};
+use guerdon_store::{Command, Fault, Priority, Tx, audit_log, each, events, requests, users};
 use serde_json::json;
 
 on_every_engine! {
     events_come_back_as_they_were
     an_event_is_updated_only_from_the_version_that_was_read
     events_are_listed_page_by_page
-    users_and_what_changed_since
+    users_and_who_is_not_active
     the_audit_log_has_no_gaps
     a_row_that_fits_no_state_is_named
 }
@@ -83,7 +83,12 @@ fn events_come_back_as_they_were(fixture: &Fixture) {
         assert_eq!(read(&opened, move |tx| events::find(tx, &id)), Some(event.clone()));
         let open = decide(Some(&event), &EventChange::Move(Move::Open), NOW).unwrap().event;
         let changed = open.clone();
-        assert!(write(&opened, move |tx| events::update(tx, &changed, false)));
+        assert!(write(&opened, move |tx| {
+            if let Some(capacity) = changed.capacity_remaining {
+                requests::open_line(tx, &changed.id, capacity)?;
+            }
+            events::update(tx, &changed, false)
+        }));
         let id = open.id.clone();
         assert_eq!(read(&opened, move |tx| events::find(tx, &id)), Some(open));
     }
@@ -119,7 +124,8 @@ fn events_are_listed_page_by_page(fixture: &Fixture) {
     let mut seen = Vec::new();
     loop {
         let from = after.clone();
-        let page = read(&opened, move |tx| events::list_by_status(tx, EventStatus::Draft, from.as_ref(), 2));
+        let page =
+            read(&opened, move |tx| events::list_by_status(tx, EventStatus::Draft, None, from.as_ref(), 2));
         let Some(last) = page.last() else { break };
         after = Some((last.settings.starts_at, last.id.to_string()));
         seen.extend(page.into_iter().map(|event| event.id.to_string()));
@@ -128,11 +134,11 @@ fn events_are_listed_page_by_page(fixture: &Fixture) {
     let newest = read(&opened, |tx| events::list_newest(tx, None, 2));
     let ids: Vec<_> = newest.iter().map(|event| event.id.as_str()).collect();
     assert_eq!(ids, ["z.9", "b"], "made at the same time, so by id");
-    let none = read(&opened, |tx| events::list_by_status(tx, EventStatus::Open, None, 2));
+    let none = read(&opened, |tx| events::list_by_status(tx, EventStatus::Open, None, None, 2));
     assert!(none.is_empty());
 }
 
-fn users_and_what_changed_since(fixture: &Fixture) {
+fn users_and_who_is_not_active(fixture: &Fixture) {
     let opened = fixture.open();
     let user = |name: &str| UserId::parse(name).unwrap();
     let at = Timestamp::from_millis;
@@ -142,15 +148,12 @@ fn users_and_what_changed_since(fixture: &Fixture) {
         write(&opened, move |tx| users::put(tx, &user(name), status, at(when)));
     }
     assert_eq!(read(&opened, move |tx| users::find(tx, &user("u-1"))), Some(UserStatus::Withdrawn));
-    assert_eq!(write(&opened, move |tx| users::lock(tx, &user("u-2"))), Some(UserStatus::Active));
+    let before = write(&opened, move |tx| users::put(tx, &user("u-2"), UserStatus::Active, at(4)));
+    assert_eq!(before, Some(UserStatus::Active));
     assert_eq!(read(&opened, move |tx| users::find(tx, &user("u-3"))), None);
-    let changed = |after: i64, id: &'static str| {
-        let rows = read(&opened, move |tx| users::changed_since(tx, at(after), id, 10));
-        rows.into_iter().map(|row| row.user_id.to_string()).collect::<Vec<_>>()
-    };
-    assert_eq!(changed(0, ""), ["u-2", "u-1"]);
-    assert_eq!(changed(2, "u-2"), ["u-1"]);
-    assert!(changed(3, "u-1").is_empty());
+    let not_active = read(&opened, |tx| users::not_active(tx, "", 10));
+    assert_eq!(not_active, [(user("u-1"), UserStatus::Withdrawn)]);
+    assert!(read(&opened, |tx| users::not_active(tx, "u-1", 10)).is_empty());
 }
 
 fn entry(target: &str) -> AuditEntry {
@@ -176,6 +179,11 @@ fn the_audit_log_has_no_gaps(fixture: &Fixture) {
     let page = read(&opened, |tx| audit_log::list(tx, None, None, 10));
     assert_eq!(page.iter().map(|record| record.sequence).collect::<Vec<_>>(), [3, 2, 1]);
     assert_eq!(page[0].entry, entry("a"));
+    assert_eq!(read(&opened, audit_log::newest), 3);
+    let since = read(&opened, |tx| audit_log::targets_since(tx, 1, 10));
+    let targets: Vec<_> =
+        since.iter().map(|(sequence, target)| (*sequence, target.target_id.as_str())).collect();
+    assert_eq!(targets, [(2, "b"), (3, "a")]);
     let target = Target { target_type: "EVENT".into(), target_id: "a".into() };
     let of_a = read(&opened, move |tx| audit_log::list(tx, Some(&target), Some(3), 10));
     assert_eq!(of_a.iter().map(|record| record.sequence).collect::<Vec<_>>(), [1]);

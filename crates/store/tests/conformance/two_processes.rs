@@ -3,12 +3,13 @@
 use crate::fixture::{AddAll, Fixture, Opened, Take, wait};
 use crate::on_every_engine;
 use guerdon_harness::TestEngine;
-use guerdon_store::StoreOptions;
+use guerdon_store::{Fault, StoreOptions};
 
 on_every_engine! {
     a_limit_holds_against_both
     sorted_groups_from_both_do_not_deadlock
     unsorted_groups_are_retried_until_they_pass
+    a_locked_row_fails_only_the_command_that_wants_it
 }
 
 fn open_all(fixture: &Fixture) -> Vec<Opened> {
@@ -52,4 +53,24 @@ fn sorted_groups_from_both_do_not_deadlock(fixture: &Fixture) {
 fn unsorted_groups_are_retried_until_they_pass(fixture: &Fixture) {
     // Deadlocks may or may not come; whatever comes, every addition counts once.
     add_from_both(fixture, 64, false);
+}
+
+fn a_locked_row_fails_only_the_command_that_wants_it(fixture: &Fixture) {
+    if fixture.database.engine == TestEngine::Sqlite {
+        return; // SQLite has no locks on rows.
+    }
+    let opened = fixture.open();
+    let mut sql = fixture.database.sql();
+    sql.run("INSERT INTO probe (id, value) VALUES (1, 1)");
+    sql.run("BEGIN; SELECT value FROM probe WHERE id = 1 FOR UPDATE");
+    let held = opened.hold();
+    let wanted = |n: i64| if n == 3 { 1 } else { 100 + n };
+    let pending: Vec<_> = (0..10).map(|n| opened.store.submit(Take(wanted(n))).unwrap()).collect();
+    held.release();
+    for (n, pending) in (0..).zip(pending) {
+        let outcome = wait(pending);
+        assert_eq!(matches!(outcome, Err(Fault::TimedOut(_))), n == 3, "{n}: {outcome:?}");
+    }
+    sql.release();
+    assert_eq!(opened.run(Take(1)), Ok(true));
 }

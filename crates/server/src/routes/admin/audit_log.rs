@@ -5,6 +5,7 @@ use crate::problem::Problem;
 use axum::Json;
 use axum::extract::State;
 use guerdon_core::audit::AuditRecord;
+use guerdon_core::{EventId, UserId};
 use guerdon_engine::AuditFilter;
 use serde::Serialize;
 use serde_json::Value;
@@ -67,10 +68,21 @@ pub(crate) async fn handle(
 ) -> Result<Json<List<AuditLine>>, Problem> {
     let target = match (query.text("eventId"), query.text("userId")) {
         (Some(_), Some(_)) => return Err(Problem::field("userId", "cannot be combined with eventId")),
-        (Some(id), None) => Some(("EVENT".into(), id.into())),
-        (None, Some(id)) => Some(("USER".into(), id.into())),
+        (Some(id), None) => {
+            let id = EventId::parse(id).map_err(|reason| Problem::field("eventId", reason))?;
+            Some(("EVENT".to_owned(), id.to_string()))
+        }
+        (None, Some(id)) => {
+            let id = UserId::parse(id).map_err(|reason| Problem::field("userId", reason))?;
+            Some(("USER".to_owned(), id.to_string()))
+        }
         (None, None) => None,
     };
-    let page = app.engine.audit_log(AuditFilter { target }, query.page("audit-log")?).await?;
-    Ok(Json(List::of("audit-log", page, AuditLine::from)))
+    // A cursor is good for the lines that it was given out with.
+    let name = match &target {
+        Some((kind, id)) => format!("audit-log/{kind}/{id}"),
+        None => "audit-log".into(),
+    };
+    let page = app.engine.audit_log(AuditFilter { target }, query.page(&name)?).await?;
+    Ok(Json(List::of(&name, page, AuditLine::from)))
 }

@@ -7,6 +7,9 @@ pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod open;
 pub(crate) mod patch;
+pub(crate) mod requests;
+pub(crate) mod stream;
+pub(crate) mod summary;
 
 use crate::app::App;
 use crate::identity::{Caller, Operate};

@@ -20,5 +20,5 @@ pub(crate) async fn handle(
     Id(id): Id<EventId>,
 ) -> Result<Json<EventView>, Problem> {
     let event = app.engine.public_event(&id).await?;
-    Ok(Json(EventView::of(&event, app.engine.now())))
+    Ok(Json(EventView::public(&event, app.engine.now())))
 }

@@ -20,5 +20,5 @@ pub(crate) async fn handle(
 ) -> Result<Json<List<EventView>>, Problem> {
     let page = app.engine.open_events(query.page("events")?).await?;
     let now = app.engine.now();
-    Ok(Json(List::of("events", page, |event| EventView::of(&event, now))))
+    Ok(Json(List::of("events", page, |event| EventView::public(&event, now))))
 }

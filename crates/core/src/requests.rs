@@ -1,0 +1,232 @@
+//! Requests: applying to a first-come or lottery event, and the line that people stand in.
+
+pub mod line;
+pub mod view;
+
+pub use line::{LINE_BITS, Line, LineKey};
+pub use view::RequestView;
+
+use crate::code::Code;
+use crate::events::{Event, EventKind, EventStatus, EventType};
+use crate::id::{EventId, UserId};
+use crate::rejection::Rejection;
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+/// A request's id: time-ordered, so that indexes append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(Uuid);
+
+impl RequestId {
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(Uuid::from_bytes(bytes))
+    }
+
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        self.0.as_bytes()
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Uuid::try_parse(text).ok().map(Self)
+    }
+
+    /// The id of something that a request causes exactly once: the same again when the request is decided again, and
+    /// as well ordered as the request's own.
+    #[must_use]
+    pub fn derived(&self, purpose: u16) -> Self {
+        let mut bytes = *self.0.as_bytes();
+        let [high, low] = purpose.to_be_bytes();
+        bytes[14] ^= high ^ 0xA5;
+        bytes[15] ^= low;
+        Self(Uuid::from_bytes(bytes))
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_hyphenated().fmt(f)
+    }
+}
+
+macro_rules! named {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident $text:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+        pub enum $name { $(#[serde(rename = $text)] $variant),+ }
+
+        impl $name {
+            pub const ALL: &'static [$name] = &[$(Self::$variant),+];
+
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+
+            pub fn parse(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|value| value.as_str() == text)
+            }
+        }
+    };
+}
+
+named! {
+    RequestStatus {
+        Received "RECEIVED",
+        Queued "QUEUED",
+        Processing "PROCESSING",
+        Succeeded "SUCCEEDED",
+        Rejected "REJECTED",
+        FailedFinal "FAILED_FINAL",
+    }
+}
+
+named! {
+    /// What a front end shows.
+    UiResult {
+        Pending "PENDING",
+        Success "SUCCESS",
+        Rejected "REJECTED",
+        Failed "FAILED",
+    }
+}
+
+named! {
+    /// How a request ended.
+    ResultCode {
+        Success "SUCCESS",
+        RejectedCapacity "REJECTED_CAPACITY",
+        RejectedDuplicate "REJECTED_DUPLICATE",
+        RejectedLotteryLose "REJECTED_LOTTERY_LOSE",
+        RejectedEventCancelled "REJECTED_EVENT_CANCELLED",
+        FailedIngestEnqueue "FAILED_INGEST_ENQUEUE",
+        FailedWorker "FAILED_WORKER",
+        FailedValidation "FAILED_VALIDATION",
+        FailedSerde "FAILED_SERDE",
+    }
+}
+
+named! {
+    FailureClass {
+        Retryable "RETRYABLE",
+        NonRetryable "NON_RETRYABLE",
+    }
+}
+
+/// Every legal move of a request. Where several fall into one transaction they are passed through inside it.
+pub const MOVES: &[(RequestStatus, RequestStatus)] = &[
+    (RequestStatus::Received, RequestStatus::Queued),
+    (RequestStatus::Queued, RequestStatus::Processing),
+    (RequestStatus::Processing, RequestStatus::Succeeded),
+    (RequestStatus::Processing, RequestStatus::Rejected),
+    (RequestStatus::Processing, RequestStatus::FailedFinal),
+];
+
+impl ResultCode {
+    pub const fn status(self) -> RequestStatus {
+        match self {
+            Self::Success => RequestStatus::Succeeded,
+            Self::RejectedCapacity
+            | Self::RejectedDuplicate
+            | Self::RejectedLotteryLose
+            | Self::RejectedEventCancelled => RequestStatus::Rejected,
+            Self::FailedIngestEnqueue | Self::FailedWorker | Self::FailedValidation | Self::FailedSerde => {
+                RequestStatus::FailedFinal
+            }
+        }
+    }
+
+    /// How it is stored: 0 is in line.
+    pub const fn number(self) -> i64 {
+        match self {
+            Self::Success => 1,
+            Self::RejectedCapacity => 2,
+            Self::RejectedDuplicate => 3,
+            Self::RejectedLotteryLose => 4,
+            Self::RejectedEventCancelled => 5,
+            Self::FailedIngestEnqueue => 6,
+            Self::FailedWorker => 7,
+            Self::FailedValidation => 8,
+            Self::FailedSerde => 9,
+        }
+    }
+
+    pub fn from_number(number: i64) -> Option<Self> {
+        Self::ALL.iter().copied().find(|code| code.number() == number)
+    }
+}
+
+/// Where a request stands, with the fields that exist there and no others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RequestState {
+    Queued,
+    Finished { result: ResultCode, started_at: Timestamp, finished_at: Timestamp },
+}
+
+impl RequestState {
+    pub const fn status(&self) -> RequestStatus {
+        match self {
+            Self::Queued => RequestStatus::Queued,
+            Self::Finished { result, .. } => result.status(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub id: RequestId,
+    pub event_id: EventId,
+    pub user_id: UserId,
+    pub event_type: EventType,
+    /// The place in the event's line, from 1 without gaps.
+    pub position: i64,
+    pub requested_at: Timestamp,
+    /// When it was durably in line.
+    pub queued_at: Timestamp,
+    pub state: RequestState,
+}
+
+/// Whether an event takes applications now.
+pub fn admit(event: &Event, now: Timestamp) -> Result<(), Rejection> {
+    let cutoff = match event.settings.kind {
+        EventKind::FirstCome { .. } => None,
+        EventKind::Lottery { lottery_cutoff_at, .. } => Some(lottery_cutoff_at),
+        EventKind::Claim { .. } | EventKind::Attendance { .. } | EventKind::Random { .. } => {
+            let kind = event.settings.kind.event_type().as_str();
+            let detail =
+                format!("the event is of type {kind}; only FIRST_COME and LOTTERY events take requests");
+            return Err(Rejection::new(Code::EventWrongType, detail));
+        }
+    };
+    let closed = |detail: String| Err(Rejection::new(Code::EventNotOpen, detail));
+    if event.status() != EventStatus::Open {
+        return closed(format!("the event is {}", event.status().as_str()));
+    }
+    if now < event.settings.starts_at {
+        return closed(format!("the event starts at {}", event.settings.starts_at));
+    }
+    if now >= event.settings.ends_at {
+        return closed("the event has ended".into());
+    }
+    match cutoff {
+        Some(cutoff) if now >= cutoff => closed("the lottery's entries have closed".into()),
+        _ => Ok(()),
+    }
+}
+
+/// What becomes of people who join a line where this many places are left: the first ones in, in their order.
+pub fn decide(event_type: EventType, capacity_remaining: i64, joining: usize) -> Vec<Option<ResultCode>> {
+    let places = usize::try_from(capacity_remaining).unwrap_or(0);
+    (0..joining)
+        .map(|index| match event_type {
+            EventType::FirstCome if index < places => Some(ResultCode::Success),
+            EventType::FirstCome => Some(ResultCode::RejectedCapacity),
+            // A lottery decides when it is drawn.
+            _ => None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

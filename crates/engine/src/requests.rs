@@ -1,0 +1,58 @@
+//! Requests: letting people in, and showing them where they stand.
+
+mod accept;
+mod reads;
+mod sweep;
+mod user_index;
+mod watch;
+
+pub use reads::{RequestFilter, ShownRequest, Summary};
+pub(crate) use watch::Watch;
+
+use crate::engine::{Engine, EngineOptions};
+use crate::failure::Failure;
+use accept::Submit;
+use guerdon_core::requests::Request;
+use guerdon_core::{EventId, UserId};
+use guerdon_store::outbox::Publishing;
+use guerdon_store::requests::UserIndex;
+use std::sync::Arc;
+
+/// What every acceptance needs at hand.
+#[derive(Debug)]
+pub(crate) struct Intake {
+    pub(crate) index: UserIndex,
+    pub(crate) publishing: Publishing,
+    allocations_lease_ms: i64,
+}
+
+impl Intake {
+    pub(crate) fn new(options: &EngineOptions) -> Self {
+        Self {
+            index: UserIndex::default(),
+            publishing: Publishing::Nobody,
+            allocations_lease_ms: i64::try_from(options.allocations_lease.as_millis()).unwrap_or(i64::MAX),
+        }
+    }
+}
+
+/// What became of an application.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    pub request: Request,
+    /// Whether the person stood in line already.
+    pub duplicate: bool,
+    /// The line's watermark at that moment.
+    pub decided_position: i64,
+    pub(crate) event_key: i64,
+}
+
+impl Engine {
+    /// Puts a person in an event's line, once. The answer comes when that is durable.
+    pub async fn apply(&self, event_id: EventId, user_id: UserId) -> Result<Applied, Failure> {
+        let now = self.now();
+        let id = self.new_request_id();
+        let command = Submit { event_id, user_id, id, requested_at: now, intake: Arc::clone(self.intake()) };
+        Ok(self.commit(command).await??)
+    }
+}

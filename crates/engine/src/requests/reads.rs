@@ -1,0 +1,227 @@
+//! Looking at requests: one's own, an event's, and an event's figures.
+
+use crate::engine::Engine;
+use crate::failure::Failure;
+use crate::page::{Page, PageRequest};
+use guerdon_core::events::{Event, EventType};
+use guerdon_core::requests::{Request, RequestId, RequestState, RequestStatus, RequestView, ResultCode};
+use guerdon_core::{Code, EventId, Rejection, Timestamp, UserId};
+use guerdon_store::requests::{self, RequestRow};
+use guerdon_store::{Fault, Tx, events};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The most requests of one user that are looked at: as many events as anybody has applied to.
+const OF_USER_MAX: i64 = 10_000;
+/// The most rows that a filtered page looks through before it comes back short.
+const SCANNED_MAX: i64 = 2_000;
+
+/// A request with what is needed to show it.
+#[derive(Clone, Debug)]
+pub struct ShownRequest {
+    pub request: Request,
+    decided_position: i64,
+    /// Only a lottery shows more than the request itself.
+    event: Option<Event>,
+}
+
+impl ShownRequest {
+    pub fn view(&self, now: Timestamp) -> RequestView {
+        RequestView::of(&self.request, self.decided_position, self.event.as_ref(), now)
+    }
+
+    pub fn is_finished(&self) -> bool {
+        matches!(self.request.state, RequestState::Finished { .. })
+    }
+}
+
+/// Which of an event's requests an operator lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestFilter {
+    pub status: Option<RequestStatus>,
+    pub result: Option<ResultCode>,
+}
+
+impl RequestFilter {
+    fn lets_through(self, row: &RequestRow) -> bool {
+        let result = match row.state {
+            RequestState::Queued => None,
+            RequestState::Finished { result, .. } => Some(result),
+        };
+        self.status.is_none_or(|status| row.state.status() == status)
+            && self.result.is_none_or(|wanted| result == Some(wanted))
+    }
+}
+
+/// An event's figures, as they are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    pub by_status: BTreeMap<RequestStatus, i64>,
+    pub by_result: BTreeMap<ResultCode, i64>,
+    pub queue_depth: i64,
+    pub capacity_total: i64,
+    pub capacity_remaining: i64,
+    pub latency_p50_ms: Option<i64>,
+    pub latency_p99_ms: Option<i64>,
+    pub dead_letter_candidates: i64,
+}
+
+impl Engine {
+    /// A request; for a user only their own.
+    pub async fn request(&self, id: RequestId, of: Option<&UserId>) -> Result<ShownRequest, Failure> {
+        let found = self.read(move |tx| {
+            let Some(row) = requests::find(tx, id)? else { return Ok(None) };
+            Ok(shown(tx, vec![row])?.pop())
+        });
+        let found = found.await?.filter(|shown| of.is_none_or(|user| shown.request.user_id == *user));
+        let unknown = || Rejection::new(Code::RequestNotFound, format!("there is no request {id}"));
+        Ok(found.ok_or_else(unknown)?)
+    }
+
+    /// The same, once it is decided or the time is up.
+    pub async fn request_once_decided(
+        &self,
+        id: RequestId,
+        of: Option<&UserId>,
+        patience: Duration,
+    ) -> Result<ShownRequest, Failure> {
+        let mut shown = self.request(id, of).await?;
+        let mut line = self.watch.subscribe(&shown.request.event_id);
+        let decided = async {
+            loop {
+                // Looked at again after subscribing, so that nothing is missed between.
+                shown = self.request(id, of).await?;
+                if shown.is_finished() || line.changed().await.is_err() {
+                    return Ok::<_, Failure>(());
+                }
+            }
+        };
+        match tokio::time::timeout(patience, decided).await {
+            Ok(Err(failure)) => Err(failure),
+            Ok(Ok(())) | Err(_) => Ok(shown),
+        }
+    }
+
+    /// Comes back when something about an event's line has changed.
+    pub async fn line_changed(self: &Arc<Self>, event_id: &EventId, patience: Duration) {
+        let mut line = self.watch.subscribe(event_id);
+        line.mark_unchanged();
+        let _ = tokio::time::timeout(patience, line.changed()).await;
+    }
+
+    /// A user's requests, the newest first.
+    pub async fn requests_of(
+        &self,
+        user: &UserId,
+        request: PageRequest<(i64, String)>,
+    ) -> Result<Page<ShownRequest, (i64, String)>, Failure> {
+        let (user, intake, page) = (user.clone(), Arc::clone(self.intake()), request.clone());
+        let found = self.read(move |tx| {
+            let mut rows = requests::of_user(tx, &intake.index, &user, OF_USER_MAX)?;
+            rows.sort_by_key(|row| std::cmp::Reverse((row.queued_at, row.id)));
+            let after = page.after.as_ref();
+            let place = |row: &RequestRow| (row.queued_at.as_millis(), row.id.to_string());
+            let page_rows = rows.into_iter().filter(|row| after.is_none_or(|after| place(row) < *after));
+            let rows: Vec<_> = page_rows.take(page.limit + 1).collect();
+            shown(tx, rows)
+        });
+        let place =
+            |shown: &ShownRequest| (shown.request.queued_at.as_millis(), shown.request.id.to_string());
+        Ok(request.page(found.await?, place))
+    }
+
+    /// An event's requests in the order of its line. A filtered page may come back short.
+    pub async fn requests_of_event(
+        &self,
+        event_id: &EventId,
+        filter: RequestFilter,
+        request: PageRequest<i64>,
+    ) -> Result<Page<ShownRequest, i64>, Failure> {
+        self.event(event_id).await?;
+        let (wanted, limit, after) = (event_id.clone(), request.limit, request.after.unwrap_or(0));
+        let found = self.read(move |tx| {
+            let Some(line) = requests::find_line(tx, &wanted)? else { return Ok((Vec::new(), None)) };
+            let scanned = requests::list(tx, line.event_key, after, SCANNED_MAX)?;
+            let all = i64::try_from(scanned.len()).is_ok_and(|count| count < SCANNED_MAX);
+            let mut last = scanned.last().map(|row| row.key.position());
+            let mut rows: Vec<_> = scanned.into_iter().filter(|row| filter.lets_through(row)).collect();
+            let cut = rows.len() > limit;
+            rows.truncate(limit);
+            if cut {
+                last = rows.last().map(|row| row.key.position());
+            }
+            Ok((shown(tx, rows)?, last.filter(|_| cut || !all)))
+        });
+        let (items, next) = found.await?;
+        Ok(Page { items, next })
+    }
+
+    pub async fn summary(&self, event_id: &EventId) -> Result<Summary, Failure> {
+        self.event(event_id).await?;
+        let wanted = event_id.clone();
+        let line = self.read(move |tx| requests::find_line(tx, &wanted)).await?;
+        let nothing = || {
+            Rejection::new(
+                Code::EventNotOpen,
+                "the event has no line: it was never open, or takes no requests",
+            )
+        };
+        let line = line.ok_or_else(nothing)?;
+        let mut by_status: BTreeMap<RequestStatus, i64> = BTreeMap::new();
+        for (result, count) in &line.tally.results {
+            *by_status.entry(result.status()).or_default() += count;
+        }
+        let queue_depth = line.last_position - line.decided_position;
+        if queue_depth > 0 {
+            by_status.insert(RequestStatus::Queued, queue_depth);
+        }
+        Ok(Summary {
+            dead_letter_candidates: by_status.get(&RequestStatus::FailedFinal).copied().unwrap_or(0),
+            by_status,
+            queue_depth,
+            capacity_total: line.capacity_total,
+            capacity_remaining: line.capacity_remaining,
+            latency_p50_ms: line.tally.percentile(500),
+            latency_p99_ms: line.tally.percentile(990),
+            by_result: line.tally.results,
+        })
+    }
+}
+
+/// Adds to rows what is needed to show them, looking at each event once.
+fn shown(tx: &mut Tx<'_>, rows: Vec<RequestRow>) -> Result<Vec<ShownRequest>, Fault> {
+    let mut seen: BTreeMap<i64, (Event, i64)> = BTreeMap::new();
+    let mut all = Vec::with_capacity(rows.len());
+    for row in rows {
+        let key = row.key.event_key();
+        if let std::collections::btree_map::Entry::Vacant(place) = seen.entry(key) {
+            let missing = || Fault::Inconsistent(format!("the line {key} has no event"));
+            let event_id = requests::event_of_key(tx, key)?.ok_or_else(missing)?;
+            let event = events::find(tx, &event_id)?.ok_or_else(missing)?;
+            let line = requests::find_line(tx, &event_id)?.ok_or_else(missing)?;
+            place.insert((event, line.decided_position));
+        }
+        let (event, decided_position) = &seen[&key];
+        all.push(show(row, event, *decided_position));
+    }
+    Ok(all)
+}
+
+fn show(row: RequestRow, event: &Event, decided_position: i64) -> ShownRequest {
+    let event_type = event.settings.kind.event_type();
+    ShownRequest {
+        request: Request {
+            id: row.id,
+            event_id: event.id.clone(),
+            user_id: row.user_id,
+            event_type,
+            position: row.key.position(),
+            requested_at: row.requested_at,
+            queued_at: row.queued_at,
+            state: row.state,
+        },
+        decided_position,
+        event: (event_type == EventType::Lottery).then(|| event.clone()),
+    }
+}

@@ -1,0 +1,119 @@
+//! What happens to lines by itself: the ends of cancelled ones, and the end of what was kept long enough.
+
+use crate::engine::Engine;
+use crate::failure::Failure;
+use guerdon_core::requests::ResultCode;
+use guerdon_core::{EventId, Timestamp};
+use guerdon_store::outbox::{self, OutboxEvent, Publishing};
+use guerdon_store::requests::sweeping;
+use guerdon_store::{Command, Fault, Priority, Tx, allocations, each, requests};
+use serde_json::json;
+
+/// Rows that one transaction ends or sweeps: each writes its news as well.
+const CHUNK: i64 = 500;
+
+impl Engine {
+    /// Ends everybody who is in line for an event that was cancelled, and cancels what its winners were to get.
+    pub(crate) async fn end_cancelled_lines(&self) {
+        let ended = async {
+            for event_id in self.read(requests::cancelled_undecided).await? {
+                let publishing = self.intake().publishing;
+                while self.commit(EndCancelled { event_id: event_id.clone(), publishing }).await? > 0 {}
+            }
+            Ok::<_, Failure>(())
+        };
+        if let Err(failure) = ended.await {
+            tracing::debug!(%failure, "cancelled lines are ended later");
+        }
+    }
+
+    /// Removes requests that were kept long enough.
+    pub(crate) async fn sweep_requests(&self) {
+        let millis = |time: std::time::Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        let now = self.now();
+        let finished_before = now.plus_millis(-millis(self.options.requests_ttl));
+        let ended_before = now.plus_millis(-millis(self.options.requests_ttl_after_event));
+        let swept = async {
+            for event_id in self.read(move |tx| sweeping::due(tx, ended_before)).await? {
+                while self.commit(Sweep { event_id: event_id.clone(), finished_before }).await? > 0 {}
+            }
+            Ok::<_, Failure>(())
+        };
+        if let Err(failure) = swept.await {
+            tracing::debug!(%failure, "requests are swept later");
+        }
+    }
+}
+
+struct EndCancelled {
+    event_id: EventId,
+    publishing: Publishing,
+}
+
+impl Command for EndCancelled {
+    /// How many rows were ended; 0 when nothing is left.
+    type Output = i64;
+    const NAME: &'static str = "end_cancelled";
+    const PRIORITY: Priority = Priority::Background;
+    fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<i64>, Fault> {
+        each(batch, |end| end.chunk(tx))
+    }
+}
+
+impl EndCancelled {
+    fn chunk(&self, tx: &mut Tx<'_>) -> Result<i64, Fault> {
+        requests::lock_line(tx, &self.event_id)?;
+        let now = tx.now();
+        let Some(mut line) = requests::find_line(tx, &self.event_id)? else { return Ok(0) };
+        if line.decided_position >= line.last_position {
+            return allocations::cancel(tx, &self.event_id, now, CHUNK);
+        }
+        let rows = requests::list(tx, line.event_key, line.decided_position, CHUNK)?;
+        let Some(last) = rows.last().map(|row| row.key.position()) else {
+            return Err(Fault::Inconsistent(format!("the line of {} ends early", self.event_id)));
+        };
+        let result = ResultCode::RejectedEventCancelled;
+        requests::reject_queued(tx, line.event_key, line.decided_position, last, result, now)?;
+        let mut news = Vec::with_capacity(rows.len());
+        for row in &rows {
+            line.tally.add(result, row.requested_at, now);
+            let payload = json!({"requestId": row.id.to_string(), "eventId": self.event_id.as_str(),
+                "userId": row.user_id.as_str(), "status": result.status().as_str(), "resultCode": result.as_str(),
+                "position": row.key.position(), "requestedAt": row.requested_at, "finishedAt": now});
+            news.push(OutboxEvent {
+                id: *row.id.derived(0).as_bytes(),
+                sequence: 1,
+                aggregate_id: row.id.to_string(),
+                payload: payload.to_string(),
+            });
+        }
+        line.decided_position = last;
+        requests::update_line(tx, &line)?;
+        let batch = outbox::Batch {
+            aggregate_type: "REQUEST",
+            event_type: "REQUEST_DECIDED",
+            created_at: now,
+            publishing: self.publishing,
+        };
+        outbox::append(tx, batch, &news)?;
+        i64::try_from(rows.len()).map_err(|_| Fault::Panicked)
+    }
+}
+
+struct Sweep {
+    event_id: EventId,
+    finished_before: Timestamp,
+}
+
+impl Command for Sweep {
+    /// How many requests were removed; 0 when none is old enough.
+    type Output = i64;
+    const NAME: &'static str = "sweep_requests";
+    const PRIORITY: Priority = Priority::Background;
+    fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<i64>, Fault> {
+        each(batch, |sweep| {
+            requests::lock_line(tx, &sweep.event_id)?;
+            sweeping::sweep(tx, &sweep.event_id, sweep.finished_before, CHUNK)
+        })
+    }
+}

@@ -1,0 +1,42 @@
+//! `Prefer: wait=N` (RFC 7240): how long a caller would wait for the final answer.
+
+use axum::http::HeaderMap;
+use std::time::Duration;
+
+const WAIT_MAX: Duration = Duration::from_mins(1);
+
+pub(crate) fn wait(headers: &HeaderMap) -> Option<Duration> {
+    let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+    let mut preferences = values.flat_map(|value| value.split([',', ';']));
+    let seconds = preferences.find_map(|preference| {
+        let (name, value) = preference.split_once('=')?;
+        if !name.trim().eq_ignore_ascii_case("wait") {
+            return None;
+        }
+        value.trim().trim_matches('"').parse::<u64>().ok()
+    })?;
+    Some(Duration::from_secs(seconds).min(WAIT_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wait;
+    use axum::http::{HeaderMap, HeaderValue};
+
+    #[test]
+    fn preferences() {
+        for (text, seconds) in [
+            ("wait=5", Some(5)),
+            ("respond-async, wait=10", Some(10)),
+            ("Wait = \"3\"", Some(3)),
+            ("wait=100000", Some(60)),
+            ("wait=-1", None),
+            ("wait", None),
+            ("handling=lenient", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert("prefer", HeaderValue::from_static(text));
+            assert_eq!(wait(&headers).map(|time| time.as_secs()), seconds, "{text}");
+        }
+    }
+}

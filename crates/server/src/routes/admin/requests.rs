@@ -1,0 +1,3 @@
+//! `/v1/admin/requests`
+
+pub(crate) mod get;

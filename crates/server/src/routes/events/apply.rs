@@ -1,0 +1,45 @@
+use crate::app::App;
+use crate::identity::{Caller, Participate};
+use crate::path::Id;
+use crate::prefer;
+use crate::problem::Problem;
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use guerdon_core::EventId;
+use guerdon_core::requests::{RequestState, RequestView};
+use std::sync::Arc;
+
+/// Applies to an event. 202 once the application is durably in line; 200 when it was there already, or with
+/// `Prefer: wait=N` once it is decided.
+#[utoipa::path(
+    post, path = "/v1/events/{eventId}/requests", tag = "Requests", operation_id = "applyToEvent",
+    params(("eventId" = String, Path), ("Prefer" = Option<String>, Header, description = "`wait=N` seconds, at most 60")),
+    responses((status = 202, body = RequestView, headers(("Location" = String))), (status = 200, body = RequestView))
+)]
+pub(crate) async fn handle(
+    State(app): State<Arc<App>>,
+    caller: Caller<Participate>,
+    Id(event_id): Id<EventId>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let patience = prefer::wait(&headers);
+    let applied = app.engine.apply(event_id, caller.user_id().clone()).await?;
+    let mut view = RequestView::of(&applied.request, applied.decided_position, None, app.engine.now());
+    let mut finished = matches!(applied.request.state, RequestState::Finished { .. });
+    if let (Some(patience), false) = (patience, finished) {
+        let shown = app.engine.request_once_decided(applied.request.id, None, patience).await?;
+        view = shown.view(app.engine.now());
+        finished = shown.is_finished();
+    }
+    view.duplicate = applied.duplicate;
+    let waited = patience.is_some() && finished;
+    let status = if applied.duplicate || waited { StatusCode::OK } else { StatusCode::ACCEPTED };
+    let location = format!("/v1/requests/{}", view.request_id);
+    let mut response = (status, [(header::LOCATION, location)], Json(view)).into_response();
+    if waited {
+        response.headers_mut().insert("preference-applied", HeaderValue::from_static("wait"));
+    }
+    Ok(response)
+}

@@ -1,0 +1,3 @@
+//! `/v1/me`
+
+pub(crate) mod requests;

@@ -1,0 +1,24 @@
+use crate::app::App;
+use crate::identity::{Caller, Participate};
+use crate::list::{List, ListQuery};
+use crate::problem::Problem;
+use axum::Json;
+use axum::extract::State;
+use guerdon_core::requests::RequestView;
+use std::sync::Arc;
+
+/// The caller's requests, the newest first.
+#[utoipa::path(
+    get, path = "/v1/me/requests", tag = "Requests", operation_id = "listMyRequests",
+    params(("limit" = Option<u16>, Query, description = "1 to 200; 20 unless set"), ("cursor" = Option<String>, Query)),
+    responses((status = 200, body = List<RequestView>))
+)]
+pub(crate) async fn handle(
+    State(app): State<Arc<App>>,
+    caller: Caller<Participate>,
+    query: ListQuery,
+) -> Result<Json<List<RequestView>>, Problem> {
+    let page = app.engine.requests_of(caller.user_id(), query.page("me/requests")?).await?;
+    let now = app.engine.now();
+    Ok(Json(List::of("me/requests", page, |shown| shown.view(now))))
+}

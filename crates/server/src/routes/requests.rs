@@ -1,0 +1,4 @@
+//! `/v1/requests`
+
+pub(crate) mod get;
+pub(crate) mod stream;

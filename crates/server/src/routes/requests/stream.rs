@@ -1,0 +1,41 @@
+use crate::app::App;
+use crate::identity::{Caller, Participate};
+use crate::path::Id;
+use crate::problem::Problem;
+use crate::stream::{Frame, changes};
+use axum::extract::State;
+use axum::response::IntoResponse;
+use guerdon_core::requests::RequestId;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often a request is looked at again even though nobody said that its line moved.
+const LOOK_ANYWAY: Duration = Duration::from_secs(15);
+
+/// A request as server-sent events named `request`: at once, and whenever it changes, until it is decided.
+#[utoipa::path(
+    get, path = "/v1/requests/{requestId}/stream", tag = "Requests", operation_id = "streamRequest",
+    params(("requestId" = String, Path)),
+    responses((status = 200, content_type = "text/event-stream", body = String))
+)]
+pub(crate) async fn handle(
+    State(app): State<Arc<App>>,
+    caller: Caller<Participate>,
+    Id(id): Id<RequestId>,
+) -> Result<impl IntoResponse, Problem> {
+    let user = caller.user_id().clone();
+    let event_id = app.engine.request(id, Some(&user)).await?.request.event_id;
+    let look = move |app: Arc<App>| {
+        let user = user.clone();
+        async move {
+            let shown = app.engine.request(id, Some(&user)).await?;
+            let data = serde_json::to_string(&shown.view(app.engine.now())).unwrap_or_default();
+            Ok(Frame { name: "request", data, last: shown.is_finished() })
+        }
+    };
+    let changed = move |app: Arc<App>| {
+        let event_id = event_id.clone();
+        async move { app.engine.line_changed(&event_id, LOOK_ANYWAY).await }
+    };
+    Ok(changes(app, look, changed))
+}

@@ -1,0 +1,153 @@
+//! Writing to PostgreSQL, and settling what became of a COMMIT whose answer was lost.
+//!
+//! Every transaction that writes leaves a mark: a number in a row of this process's own, written in the same round trip
+//! as COMMIT. Whoever asks for that row afterwards waits until the lost transaction has ended, and sees whether the
+//! number is there. (The server's own record of transaction ids does not do: after a crash an id can be used again.)
+
+use super::Commit;
+use crate::fault::Fault;
+use crate::metrics::StoreMetrics;
+use crate::postgres::{PgConnection, Use};
+use crate::stopwatch::Stopwatch;
+use std::time::Duration;
+use tokio_postgres::Config;
+
+/// How long a COMMIT whose answer was lost may keep everybody waiting.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
+const SETTLE_INTERVAL: Duration = Duration::from_millis(20);
+
+pub(super) struct PostgresSession {
+    config: Config,
+    /// What this process calls itself: unlike any other. Its connections have a number after it.
+    name: String,
+    connections: u64,
+    connection: Option<PgConnection>,
+    /// The backend of a connection that was given up, which may still hold locks.
+    lost: Option<(String, i32)>,
+    /// The number of the last transaction that was to be committed.
+    mark: i64,
+}
+
+impl PostgresSession {
+    pub(super) fn open(config: Config, name: String) -> Result<Self, Fault> {
+        let mut session = Self { config, name, connections: 0, connection: None, lost: None, mark: 0 };
+        session.connect()?;
+        Ok(session)
+    }
+
+    pub(super) fn connection(&mut self) -> Result<&mut PgConnection, Fault> {
+        self.connection.as_mut().ok_or_else(|| Fault::Unavailable("the connection was lost".into()))
+    }
+
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.connection.as_ref().is_none_or(PgConnection::is_closed)
+    }
+
+    fn connect(&mut self) -> Result<(), Fault> {
+        self.disconnect();
+        self.connections += 1;
+        let name = format!("{}-writer-{}", self.name, self.connections);
+        let mut connection = PgConnection::connect(&self.config, name, Use::Write)?;
+        if let Some((name, pid)) = &self.lost {
+            connection.end_backend(name, *pid)?;
+            self.lost = None;
+        }
+        let row = format!(
+            "INSERT INTO commit_marks (name, mark) VALUES ('{}', 0) ON CONFLICT (name) DO NOTHING",
+            self.name
+        );
+        connection.batch(&row)?;
+        self.connection = Some(connection);
+        Ok(())
+    }
+
+    fn reconnect(&mut self, metrics: &StoreMetrics) -> Result<(), Fault> {
+        metrics.reconnects.inc();
+        self.connect()
+    }
+
+    pub(super) fn disconnect(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            self.lost = Some((connection.name().to_owned(), connection.backend_pid()));
+        }
+    }
+
+    pub(super) fn begin(&mut self, metrics: &StoreMetrics) -> Result<(), Fault> {
+        if self.is_cut_off() {
+            self.reconnect(metrics)?;
+        }
+        let begun = self.connection()?.batch("BEGIN");
+        if begun.is_err() {
+            self.disconnect();
+        }
+        begun
+    }
+
+    pub(super) fn rollback(&mut self) {
+        if self.connection().and_then(|connection| connection.batch("ROLLBACK")).is_err() {
+            self.disconnect();
+        }
+    }
+
+    pub(super) fn commit(&mut self, written: bool) -> Commit {
+        self.mark += 1;
+        let commit = if written {
+            format!("UPDATE commit_marks SET mark = {} WHERE name = '{}'; COMMIT", self.mark, self.name)
+        } else {
+            "COMMIT".into()
+        };
+        match self.connection().and_then(|connection| connection.batch(&commit)) {
+            Ok(()) => Commit::Done,
+            // The server took the transaction back and said so.
+            Err(fault @ (Fault::Conflict(_) | Fault::Statement(_))) => {
+                self.rollback();
+                Commit::NotDone(fault)
+            }
+            // What only read can be read again.
+            Err(fault) if !written => {
+                self.disconnect();
+                Commit::NotDone(fault)
+            }
+            Err(_) => Commit::Unknown,
+        }
+    }
+
+    pub(super) fn settle(&mut self, metrics: &StoreMetrics) -> Result<(), Fault> {
+        self.disconnect();
+        let started = Stopwatch::start();
+        loop {
+            match self.read_mark(metrics) {
+                Ok(mark) if mark == self.mark => return Ok(()),
+                // As a lost connection: the group is run again.
+                Ok(_) => {
+                    self.disconnect();
+                    return Err(Fault::Unavailable("the transaction was cut off before its commit".into()));
+                }
+                Err(fault) => {
+                    self.disconnect();
+                    tracing::debug!(%fault, "cannot ask yet what became of a COMMIT");
+                }
+            }
+            if started.elapsed() > SETTLE_TIMEOUT {
+                return Err(Fault::OutcomeUnknown);
+            }
+            std::thread::park_timeout(SETTLE_INTERVAL);
+        }
+    }
+
+    /// The mark of the last transaction that was committed; waits for the lost one to end.
+    fn read_mark(&mut self, metrics: &StoreMetrics) -> Result<i64, Fault> {
+        if self.is_cut_off() {
+            self.reconnect(metrics)?;
+        }
+        let ask = format!("SELECT mark FROM commit_marks WHERE name = '{}' FOR UPDATE", self.name);
+        self.connection()?.value(&ask)?.parse().map_err(|_| Fault::inconsistent("a mark that is no number"))
+    }
+
+    pub(super) fn close(mut self) {
+        let done = format!("DELETE FROM commit_marks WHERE name = '{}'", self.name);
+        if let Err(fault) = self.connection().and_then(|connection| connection.batch(&done)) {
+            tracing::debug!(%fault, "the mark of this process was left behind");
+        }
+    }
+}

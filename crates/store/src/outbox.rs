@@ -1,0 +1,86 @@
+//! The outbox: what others wait to hear, written in the transaction of the change that it tells of.
+
+use crate::database::Engine;
+use crate::fault::Fault;
+use crate::param::Param;
+use crate::statement::statements;
+use crate::tx::Tx;
+use guerdon_core::Timestamp;
+
+statements! {
+    APPEND = "INSERT INTO integration.outbox_events (event_id, channel, sequence, aggregate_type, aggregate_id, event_type,
+            payload, status, created_at, attempts)
+        VALUES ($1, 'broker', $2, $3, $4, $5, $6, $7, $8, 0)",
+        postgres: "INSERT INTO integration.outbox_events (event_id, channel, sequence, aggregate_type, aggregate_id,
+            event_type, payload, status, created_at, attempts)
+        SELECT id, 'broker', sequence, $3, aggregate_id, $5, payload, $7, $8, 0
+        FROM unnest(CAST($1 AS BYTEA[]), CAST($2 AS BIGINT[]), CAST($4 AS TEXT[]), CAST($6 AS TEXT[]))
+            AS row (id, sequence, aggregate_id, payload)";
+}
+
+/// Whether somebody will publish what is written; with the sink `none` it counts as sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Publishing {
+    #[default]
+    Nobody,
+    Broker,
+}
+
+/// Events of one type, about things of one type, of one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    pub aggregate_type: &'a str,
+    pub event_type: &'a str,
+    pub created_at: Timestamp,
+    pub publishing: Publishing,
+}
+
+#[derive(Clone, Debug)]
+pub struct OutboxEvent {
+    pub id: [u8; 16],
+    /// Orders the events of one aggregate.
+    pub sequence: i64,
+    pub aggregate_id: String,
+    pub payload: String,
+}
+
+pub fn append(tx: &mut Tx<'_>, batch: Batch<'_>, events: &[OutboxEvent]) -> Result<(), Fault> {
+    if events.is_empty() {
+        return Ok(());
+    }
+    let status = match batch.publishing {
+        Publishing::Nobody => "SENT",
+        Publishing::Broker => "NEW",
+    };
+    let (aggregate_type, event_type) = (batch.aggregate_type, batch.event_type);
+    if tx.engine() == Engine::Sqlite {
+        let rows = events.iter().map(|event| -> [Param<'_>; 8] {
+            [
+                Param::Blob(&event.id),
+                event.sequence.into(),
+                aggregate_type.into(),
+                (&event.aggregate_id).into(),
+                event_type.into(),
+                (&event.payload).into(),
+                status.into(),
+                batch.created_at.into(),
+            ]
+        });
+        return tx.execute_rows(&APPEND, rows).map(drop);
+    }
+    let ids: Vec<&[u8]> = events.iter().map(|event| event.id.as_slice()).collect();
+    let sequences: Vec<_> = events.iter().map(|event| event.sequence).collect();
+    let aggregates: Vec<_> = events.iter().map(|event| event.aggregate_id.as_str()).collect();
+    let payloads: Vec<_> = events.iter().map(|event| event.payload.as_str()).collect();
+    let params = [
+        Param::Blobs(&ids),
+        Param::Ints(&sequences),
+        aggregate_type.into(),
+        Param::Texts(&aggregates),
+        event_type.into(),
+        Param::Texts(&payloads),
+        status.into(),
+        batch.created_at.into(),
+    ];
+    tx.execute(&APPEND, &params).map(drop)
+}
