@@ -48,6 +48,7 @@ services_begin() {
 }
 
 services_end() {
+  [ -n "${redis_pid:-}" ] && kill "$redis_pid" 2>/dev/null
   if [ -f "$services_folder/postgres/data/postmaster.pid" ]; then
     as_postgres "$(find_program pg_ctl)" -D "$services_folder/postgres/data" -m immediate stop >/dev/null 2>&1
   fi
@@ -67,4 +68,21 @@ start_postgres() {
       start >/dev/null || { missing+=("a running postgresql"); tail -5 "$services_folder/initdb.log" "$data/log"; return 1; }
   export TEST_POSTGRES_URL="postgres://postgres@127.0.0.1:$port/postgres"
   echo "== PostgreSQL $(as_postgres "$(find_program postgres)" --version | awk '{print $3}') on port $port"
+}
+
+# Sets TEST_REDIS_URL. Its log is written on every change, as a shop would want it that cannot lose any.
+start_redis() {
+  need redis-server redis-server || return 1
+  local port
+  port=$(free_port)
+  mkdir "$services_folder/redis"
+  redis-server --port "$port" --bind 127.0.0.1 --dir "$services_folder/redis" --appendonly yes --save "" \
+    >"$services_folder/redis/log" 2>&1 &
+  redis_pid=$!
+  for _ in $(seq 100); do
+    if redis-cli -p "$port" ping 2>/dev/null | grep -q PONG; then break; fi
+    sleep 0.1
+  done
+  export TEST_REDIS_URL="redis://127.0.0.1:$port/"
+  echo "== Redis $(redis-server --version | sed 's/.*v=\([^ ]*\).*/\1/') on port $port, appendfsync everysec"
 }

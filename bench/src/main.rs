@@ -1,7 +1,8 @@
 //! Guerdon's figures, measured beside those of its alternatives in one run.
 
-#![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints its figures")]
 
+mod drop;
 mod group_commit;
 mod report;
 
@@ -18,10 +19,17 @@ struct Cli {
 enum Command {
     /// Throughput of the store by the size of its groups, next to one command per commit
     GroupCommit(group_commit::Options),
+    /// A first-come drop: Guerdon, a handler that does nothing, and what people build by hand, in one run
+    Drop(drop::Options),
+    /// Serves one of those; the drop starts it
+    #[command(hide = true)]
+    Peer(drop::PeerOptions),
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     match Cli::parse().command {
         Command::GroupCommit(options) => group_commit::run(&options),
+        Command::Drop(options) => drop::run(&options),
+        Command::Peer(options) => drop::serve_peer(&options),
     }
 }

@@ -1,0 +1,187 @@
+//! What is measured: each as a process of its own, started anew for every measurement.
+
+use super::SECRET;
+use super::load::Outcome;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Nothing,
+    GuerdonSqlite,
+    GuerdonPostgres,
+    GuerdonPostgresTwo,
+    RowLock,
+    ConditionalUpdate,
+    RedisThenInsert,
+    RedisStream,
+}
+
+pub(crate) fn all(redis: bool) -> Vec<Target> {
+    use Target::{
+        ConditionalUpdate, GuerdonPostgres, GuerdonPostgresTwo, GuerdonSqlite, Nothing, RedisStream,
+        RedisThenInsert, RowLock,
+    };
+    let mut targets =
+        vec![Nothing, GuerdonSqlite, GuerdonPostgres, GuerdonPostgresTwo, RowLock, ConditionalUpdate];
+    if redis {
+        targets.extend([RedisThenInsert, RedisStream]);
+    }
+    targets
+}
+
+impl Target {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing (JWT only)",
+            Self::GuerdonSqlite => "guerdon, SQLite",
+            Self::GuerdonPostgres => "guerdon, PostgreSQL",
+            Self::GuerdonPostgresTwo => "guerdon x2, PostgreSQL",
+            Self::RowLock => "(a) SELECT FOR UPDATE",
+            Self::ConditionalUpdate => "(b) conditional UPDATE",
+            Self::RedisThenInsert => "(c) Redis, then INSERT",
+            Self::RedisStream => "(d) Redis + stream",
+        }
+    }
+
+    fn peer(self) -> Option<&'static str> {
+        match self {
+            Self::Nothing => Some("nothing"),
+            Self::RowLock => Some("row-lock"),
+            Self::ConditionalUpdate => Some("conditional-update"),
+            Self::RedisThenInsert => Some("redis-then-insert"),
+            Self::RedisStream => Some("redis-stream"),
+            Self::GuerdonSqlite | Self::GuerdonPostgres | Self::GuerdonPostgresTwo => None,
+        }
+    }
+
+    pub(crate) fn start(
+        self,
+        guerdon: &Path,
+        postgres: &str,
+        redis: Option<&str>,
+        stock: i64,
+    ) -> Result<Running, Box<dyn std::error::Error>> {
+        let folder = tempfile::tempdir()?;
+        let database = new_database(postgres)?;
+        let mut running =
+            Running { target: self, addresses: Vec::new(), children: Vec::new(), database, folder };
+        if let Some(peer) = self.peer() {
+            let mut command = Command::new(std::env::current_exe()?);
+            command.args(["peer", peer, "--postgres", &running.database, "--stock", &stock.to_string()]);
+            if let Some(redis) = redis {
+                command.args(["--redis", redis]);
+            }
+            running.spawn(command)?;
+            return Ok(running);
+        }
+        let database = match self {
+            Self::GuerdonSqlite => format!("sqlite:{}", running.folder.path().join("guerdon.db").display()),
+            _ => running.database.clone(),
+        };
+        for _ in 0..if self == Self::GuerdonPostgresTwo { 2 } else { 1 } {
+            let mut command = Command::new(guerdon);
+            command
+                .arg("serve")
+                .current_dir(running.folder.path())
+                .env("GUERDON_LISTEN", "127.0.0.1:0")
+                .env("GUERDON_DATABASE", &database)
+                .env("GUERDON_AUTH__SECRET", SECRET)
+                .env("GUERDON_LOG__LEVEL", "error");
+            running.spawn(command)?;
+        }
+        running.open_drop(stock)?;
+        Ok(running)
+    }
+}
+
+/// An empty database on the server that the address leads to.
+fn new_database(postgres: &str) -> Result<String, Box<dyn std::error::Error>> {
+    let mut admin = postgres::Client::connect(postgres, postgres::NoTls)?;
+    admin.batch_execute("DROP DATABASE IF EXISTS bench WITH (FORCE)")?;
+    admin.batch_execute("CREATE DATABASE bench")?;
+    admin.batch_execute("CHECKPOINT")?;
+    let (server, _) = postgres.rsplit_once('/').ok_or("an address without a database")?;
+    Ok(format!("{server}/bench"))
+}
+
+/// A target that listens.
+pub(crate) struct Running {
+    target: Target,
+    pub(crate) addresses: Vec<String>,
+    children: Vec<Child>,
+    database: String,
+    folder: TempDir,
+}
+
+impl Running {
+    /// Starts a process and reads from its first line where it listens.
+    fn spawn(&mut self, mut command: Command) -> Result<(), Box<dyn std::error::Error>> {
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
+        let stdout = child.stdout.take().ok_or("no output")?;
+        self.children.push(child);
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        let address = line.trim().strip_prefix("listening on http://").ok_or("it did not start")?;
+        self.addresses.push(address.into());
+        Ok(())
+    }
+
+    fn call(&self, method: &str, path: &str, body: &Value) -> Result<Value, Box<dyn std::error::Error>> {
+        let key = jsonwebtoken::EncodingKey::from_secret(SECRET.as_bytes());
+        let claims = json!({"sub": "op", "roles": ["OPERATOR"], "exp": 4_102_444_800_i64});
+        let token = jsonwebtoken::encode(&jsonwebtoken::Header::default(), &claims, &key)?;
+        let request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("http://{}{path}", self.addresses[0]))
+            .header("authorization", format!("Bearer {token}"))
+            .header("content-type", "application/json")
+            .body(body.to_string())?;
+        let text = ureq::run(request)?.body_mut().read_to_string()?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    fn open_drop(&self, stock: i64) -> Result<(), Box<dyn std::error::Error>> {
+        let body = json!({"eventId": "drop", "name": "Drop", "type": "FIRST_COME", "startsAt": 0,
+            "endsAt": 4_102_444_800_000_i64, "capacityTotal": stock});
+        self.call("POST", "/v1/admin/events", &body)?;
+        self.call("POST", "/v1/admin/events/drop/open", &json!({}))?;
+        Ok(())
+    }
+
+    /// Whether what was answered is there.
+    pub(crate) fn check(&self, outcome: &Outcome) -> Result<(), Box<dyn std::error::Error>> {
+        let there = match self.target {
+            Target::Nothing => return Ok(()),
+            Target::GuerdonSqlite | Target::GuerdonPostgres | Target::GuerdonPostgresTwo => {
+                let summary = self.call("GET", "/v1/admin/events/drop/summary", &json!({}))?;
+                let counts = summary["byStatus"].as_object().ok_or("no counts")?;
+                counts.values().filter_map(Value::as_i64).sum::<i64>()
+            }
+            _ => {
+                let mut sql = postgres::Client::connect(&self.database, postgres::NoTls)?;
+                sql.query_one("SELECT COUNT(*) FROM requests", &[])?.get(0)
+            }
+        };
+        // A worker behind a stream may still be writing: that is what it is measured with.
+        let expected = i64::try_from(outcome.accepted)?;
+        if self.target == Target::RedisStream {
+            println!("  (d) had {there} of {expected} rows in the database when the last answer came");
+        } else if there != expected {
+            return Err(format!("{}: {expected} accepted, {there} stored", self.target.name()).into());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
