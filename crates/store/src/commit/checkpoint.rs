@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// From this many pages on the log is worth moving (about 4 MiB).
-const PAGES_WORTH_MOVING: i64 = 1_000;
+/// From this many pages on the log is worth moving (about 32 MiB): each move syncs the database file.
+const PAGES_WORTH_MOVING: i64 = 8_000;
 /// Beyond this many pages the writer pauses between two commits until the log is moved (about 256 MiB).
 const PAGES_MAX: i64 = 64_000;
 /// What little there is gets moved when nothing else happens.
