@@ -101,9 +101,11 @@ impl PgConnection {
             ),
             Use::Migrate => "SET statement_timeout = 0; SET lock_timeout = 0;".into(),
         };
+        // Statements are planned once, often while their table is still empty, and every one of them has its index.
+        let plans = if purpose == Use::Migrate { "" } else { "SET enable_seqscan = off;" };
         // An answer promises durability, so a server that defaults to less is asked for more.
         let set_up = format!(
-            "{limits} SET default_transaction_isolation = 'read committed'; \
+            "{limits} {plans} SET default_transaction_isolation = 'read committed'; \
              SELECT set_config('synchronous_commit', 'on', false) \
              WHERE current_setting('synchronous_commit') = 'off'; \
              SELECT pg_backend_pid() AS pid"
