@@ -122,3 +122,32 @@ fn every_answer_carries_its_request_id() {
         assert!(id != odd && id.len() == 36, "{id}");
     }
 }
+
+/// A call that needs no body, or is refused before it is read, leaves the connection fit for the next one.
+#[test]
+fn a_connection_survives_bodies_that_nobody_needs() {
+    let fixture = impatient();
+    let mut stream = connect(&fixture.server);
+    let answer = |stream: &mut TcpStream| {
+        let mut bytes = vec![0; 4_096];
+        let count = stream.read(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes[..count]).into_owned()
+    };
+    for (path, token, status) in [
+        ("/v1/admin/events", "nonsense".to_owned(), "401"),
+        ("/v1/admin/events/nope/open", token("op", "OPERATOR"), "404"),
+        ("/v1/events/nope/requests", token("u-1", "USER"), "404"),
+        ("/v1/admin/events", token("u-1", "USER"), "403"),
+    ] {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-length: 20\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.flush().unwrap();
+        // The body comes in a packet of its own.
+        std::thread::park_timeout(Duration::from_millis(50));
+        stream.write_all(&[b' '; 20]).unwrap();
+        let said = answer(&mut stream);
+        assert!(said.starts_with(&format!("HTTP/1.1 {status}")), "{path}: {said}");
+    }
+}

@@ -3,6 +3,7 @@
 use crate::app::App;
 use crate::metrics::RequestLabels;
 use crate::problem::{self, Problem};
+use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
@@ -10,8 +11,10 @@ use axum::response::Response;
 use futures_util::FutureExt;
 use guerdon_core::Code;
 use guerdon_engine::Stopwatch;
+use http_body_util::BodyExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_MAX: usize = 64;
@@ -27,10 +30,16 @@ pub(crate) async fn around(State(app): State<Arc<App>>, mut request: Request, ne
     request.extensions_mut().insert(RequestId(Arc::clone(&id)));
     let route = request.extensions().get::<MatchedPath>().cloned();
     let method = request.method().clone();
-    let has_body = request.headers().contains_key(header::CONTENT_LENGTH)
-        || request.headers().contains_key(header::TRANSFER_ENCODING);
+    let body = Announced::by(request.headers());
 
-    let answered = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+    let whole = match body {
+        Announced::Small => read_small_body(&mut request, app.http.body_timeout).await,
+        Announced::None | Announced::Large => Ok(()),
+    };
+    let answered = match whole {
+        Ok(()) => AssertUnwindSafe(next.run(request)).catch_unwind().await,
+        Err(problem) => Ok(axum::response::IntoResponse::into_response(problem)),
+    };
     let mut response = answered.unwrap_or_else(|_| {
         tracing::error!(request_id = &*id, "a handler panicked");
         axum::response::IntoResponse::into_response(Problem::new(
@@ -40,7 +49,7 @@ pub(crate) async fn around(State(app): State<Arc<App>>, mut request: Request, ne
     });
     let cause = response.extensions().get::<Problem>().and_then(|problem| problem.cause.clone());
     response = render_problem(response, &id);
-    if has_body && refuses_unread(response.status()) {
+    if body == Announced::Large && refuses_unread(response.status()) {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     if response.status().is_server_error() {
@@ -53,6 +62,46 @@ pub(crate) async fn around(State(app): State<Arc<App>>, mut request: Request, ne
     let labels = RequestLabels::new(&method, route.as_ref(), response.status());
     app.metrics.observe(&labels, started.elapsed());
     response
+}
+
+/// What a request says of its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Announced {
+    None,
+    Small,
+    /// Or of unknown length.
+    Large,
+}
+
+const SMALL_BODY_BYTES: u64 = 64 * 1024;
+
+impl Announced {
+    fn by(headers: &HeaderMap) -> Self {
+        if headers.contains_key(header::TRANSFER_ENCODING) {
+            return Self::Large;
+        }
+        let length =
+            headers.get(header::CONTENT_LENGTH).map(|value| value.to_str().ok()?.parse::<u64>().ok());
+        match length {
+            None | Some(Some(0)) => Self::None,
+            Some(Some(length)) if length <= SMALL_BODY_BYTES => Self::Small,
+            Some(_) => Self::Large,
+        }
+    }
+}
+
+/// Reads a small body before anybody looks at the request: a call that is refused, or that needs no body, would leave it
+/// on the connection, which could then not be used again.
+async fn read_small_body(request: &mut Request, timeout: Duration) -> Result<(), Problem> {
+    let body = std::mem::take(request.body_mut());
+    match tokio::time::timeout(timeout, body.collect()).await {
+        Ok(Ok(whole)) => {
+            *request.body_mut() = Body::from(whole.to_bytes());
+            Ok(())
+        }
+        Ok(Err(_)) => Err(Problem::new(Code::BadRequest, "the body ended before it was whole")),
+        Err(_) => Err(Problem::new(Code::RequestTimeout, format!("the body must arrive within {timeout:?}"))),
+    }
 }
 
 /// Answers that may leave the request's body unread: the connection cannot be used again, and says so.
