@@ -1,14 +1,17 @@
 //! A first-come drop under load: Guerdon beside a handler that does nothing and beside what people build by hand.
 
+mod chart;
+mod growth;
 mod load;
 mod peers;
 mod targets;
 
+pub(crate) use growth::GrowthOptions;
 pub(crate) use peers::PeerOptions;
 
 use crate::report;
 use clap::Args;
-use load::{Crowd, Outcome};
+use load::{Crowd, Outcome, Plan};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,9 +39,15 @@ pub(crate) struct Options {
     /// How long each measurement lasts
     #[arg(long, default_value_t = 4)]
     seconds: u64,
+    /// How long before that the crowd comes already
+    #[arg(long, default_value_t = 1)]
+    warm_up: u64,
     /// How many measurements; the median is reported
     #[arg(long, default_value_t = 3)]
     rounds: usize,
+    /// Leave out the runs at half of each target's rate, which measure waiting times
+    #[arg(long)]
+    no_open_loop: bool,
     /// Only targets whose name contains this
     #[arg(long, default_value = "")]
     only: String,
@@ -46,13 +55,15 @@ pub(crate) struct Options {
     save: PathBuf,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 struct Figure {
     target: String,
     connections: usize,
     stock: i64,
+    /// Closed: the next comes when one was answered. Open: at half of the rate that the closed loop found.
+    open_loop: bool,
     requests_per_second: f64,
-    /// Against the handler that does nothing, in the same run.
+    /// Against the handler that does nothing, in the same round.
     ratio: f64,
     p50_ms: f64,
     p99_ms: f64,
@@ -62,64 +73,120 @@ struct Figure {
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
-    let crowd = Crowd::new(600_000, SECRET)?;
+    let crowd = Crowd::new(0, 600_000, SECRET)?;
     let guerdon = options.guerdon.canonicalize()?;
+    let targets: Vec<_> = targets::all(options.redis.is_some())
+        .into_iter()
+        .filter(|target| *target == Target::Nothing || target.name().contains(&options.only))
+        .collect();
+    let measured = Measured { options, guerdon: &guerdon, crowd: &crowd };
     let mut figures = Vec::new();
-    let mut rows = vec![
-        ["target", "conns", "stock", "req/s", "ratio", "p50 ms", "p99 ms", "p99.9 ms", "cpu µs"]
-            .map(String::from)
-            .to_vec(),
-    ];
     for stock in &options.stock {
         for connections in &options.connections {
-            let mut nothing = None;
-            for target in targets::all(options.redis.is_some()) {
-                if target != Target::Nothing && !target.name().contains(&options.only) {
-                    continue;
-                }
-                let figure = measure(options, &guerdon, target, (*connections, *stock), &crowd, nothing)?;
-                nothing = nothing.or(Some(figure.requests_per_second));
-                rows.push(row(&figure));
-                println!("{}", row(&figure).join("  "));
-                figures.push(figure);
+            let closed = measured.in_turn(&targets, *connections, *stock, None)?;
+            if !options.no_open_loop {
+                let rates: Vec<_> = closed.iter().map(|figure| figure.requests_per_second / 2.0).collect();
+                let open = measured.in_turn(&targets, *connections, *stock, Some(&rates))?;
+                figures.extend(open);
             }
+            figures.extend(closed);
         }
     }
-    println!();
-    report::print_table(&rows);
-    report::save(&options.save, &figures)
+    figures.sort_by_key(|figure| figure.open_loop);
+    for open_loop in [false, true] {
+        let of_kind: Vec<_> = figures.iter().filter(|figure| figure.open_loop == open_loop).collect();
+        if !of_kind.is_empty() {
+            println!("\n{}", if open_loop { "at half of that rate:" } else { "as fast as it goes:" });
+            report::print_table(
+                &std::iter::once(heads()).chain(of_kind.into_iter().map(row)).collect::<Vec<_>>(),
+            );
+        }
+    }
+    report::save(&options.save, &figures)?;
+    chart::save(&options.save.with_extension("svg"), &figures)
 }
 
-fn measure(
-    options: &Options,
-    guerdon: &Path,
-    target: Target,
-    (connections, stock): (usize, i64),
-    crowd: &Crowd,
-    nothing: Option<f64>,
-) -> Result<Figure, Box<dyn std::error::Error>> {
-    let mut outcomes = Vec::new();
-    for _ in 0..options.rounds {
-        let running = target.start(guerdon, &options.postgres, options.redis.as_deref(), stock)?;
-        let outcome =
-            load::run(&running.addresses, crowd, connections, Duration::from_secs(options.seconds))?;
-        running.check(&outcome)?;
-        outcomes.push(outcome);
+struct Measured<'a> {
+    options: &'a Options,
+    guerdon: &'a Path,
+    crowd: &'a Crowd,
+}
+
+impl Measured<'_> {
+    /// Measures all targets one after the other, and that several times: a machine that slows down does so for all.
+    fn in_turn(
+        &self,
+        targets: &[Target],
+        connections: usize,
+        stock: i64,
+        rates: Option<&[f64]>,
+    ) -> Result<Vec<Figure>, Box<dyn std::error::Error>> {
+        let mut rounds: Vec<Vec<Figure>> = vec![Vec::new(); targets.len()];
+        // Waiting times at half of the rate are the same in every round.
+        for _ in 0..if rates.is_some() { 1 } else { self.options.rounds } {
+            let mut nothing = None;
+            for (index, target) in targets.iter().enumerate() {
+                let rate = rates.map(|rates| rates[index]);
+                let figure = self.once(*target, connections, stock, rate, nothing)?;
+                nothing = nothing.or(Some(figure.requests_per_second));
+                println!("{}", row(&figure).join("  "));
+                rounds[index].push(figure);
+            }
+        }
+        Ok(rounds.into_iter().filter_map(middle).collect())
     }
-    outcomes.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
-    let outcome: &Outcome = &outcomes[outcomes.len() / 2];
-    let rate = outcome.rate();
-    Ok(Figure {
-        target: target.name().into(),
+
+    fn once(
+        &self,
+        target: Target,
+        connections: usize,
+        stock: i64,
+        rate: Option<f64>,
+        nothing: Option<f64>,
+    ) -> Result<Figure, Box<dyn std::error::Error>> {
+        let options = self.options;
+        let running = target.start(self.guerdon, &options.postgres, options.redis.as_deref(), stock)?;
+        let seconds = Duration::from_secs;
+        let plan =
+            Plan { connections, warm_up: seconds(options.warm_up), time: seconds(options.seconds), rate };
+        let outcome = load::run(&running.addresses, self.crowd, plan)?;
+        running.check(&outcome)?;
+        let rate = outcome.rate();
+        Ok(Figure {
+            ratio: rate / nothing.unwrap_or(rate),
+            ..figure(target.name(), connections, stock, &outcome, plan)
+        })
+    }
+}
+
+fn figure(target: &str, connections: usize, stock: i64, outcome: &Outcome, plan: Plan) -> Figure {
+    Figure {
+        target: target.into(),
         connections,
         stock,
-        requests_per_second: rate.round(),
-        ratio: rate / nothing.unwrap_or(rate),
+        open_loop: plan.rate.is_some(),
+        requests_per_second: outcome.rate().round(),
+        ratio: 1.0,
         p50_ms: outcome.percentile(0.5),
         p99_ms: outcome.percentile(0.99),
         p999_ms: outcome.percentile(0.999),
         cpu_us_per_request: outcome.cpu_us_per_request(),
-    })
+    }
+}
+
+/// The round whose ratio is the middle one.
+fn middle(mut rounds: Vec<Figure>) -> Option<Figure> {
+    // The handler that does nothing is 1 in every round.
+    let place = |figure: &Figure| (figure.ratio, figure.requests_per_second);
+    rounds.sort_by(|a, b| place(a).partial_cmp(&place(b)).unwrap_or(std::cmp::Ordering::Equal));
+    let index = rounds.len() / 2;
+    rounds.into_iter().nth(index)
+}
+
+fn heads() -> Vec<String> {
+    ["target", "conns", "stock", "req/s", "ratio", "p50 ms", "p99 ms", "p99.9 ms", "cpu µs"]
+        .map(String::from)
+        .to_vec()
 }
 
 fn row(figure: &Figure) -> Vec<String> {
@@ -134,6 +201,10 @@ fn row(figure: &Figure) -> Vec<String> {
         format!("{:.2}", figure.p999_ms),
         format!("{:.1}", figure.cpu_us_per_request),
     ]
+}
+
+pub(crate) fn run_growth(options: &GrowthOptions) -> Result<(), Box<dyn std::error::Error>> {
+    growth::run(options)
 }
 
 pub(crate) fn serve_peer(options: &PeerOptions) -> Result<(), Box<dyn std::error::Error>> {

@@ -21,6 +21,8 @@ enum Command {
     GroupCommit(group_commit::Options),
     /// A first-come drop: Guerdon, a handler that does nothing, and what people build by hand, in one run
     Drop(drop::Options),
+    /// The same drop on the embedded store as the table of requests grows
+    Growth(drop::GrowthOptions),
     /// Serves one of those; the drop starts it
     #[command(hide = true)]
     Peer(drop::PeerOptions),
@@ -30,6 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     match Cli::parse().command {
         Command::GroupCommit(options) => group_commit::run(&options),
         Command::Drop(options) => drop::run(&options),
+        Command::Growth(options) => drop::run_growth(&options),
         Command::Peer(options) => drop::serve_peer(&options),
     }
 }

@@ -11,7 +11,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("guerdon-connect", &["guerdon-core", "guerdon-engine"]),
     ("guerdon-server", &["guerdon-core", "guerdon-engine"]),
     ("guerdon", &["guerdon-connect", "guerdon-core", "guerdon-engine", "guerdon-server", "guerdon-store"]),
-    ("guerdon-bench", &["guerdon-core", "guerdon-store"]),
+    ("guerdon-bench", &["guerdon-core", "guerdon-store", "guerdon-engine"]),
     ("guerdon-harness", &[]),
 ];
 

@@ -1,4 +1,5 @@
-//! The crowd: each connection sends the next person's application as soon as the last one was answered.
+//! The crowd. In a closed loop each connection sends the next person's application as soon as the last one was answered;
+//! in an open loop people come when they come, and their time counts from when they should have been served.
 
 use guerdon_store::Stopwatch;
 use jsonwebtoken::{EncodingKey, Header};
@@ -12,29 +13,44 @@ use tokio::net::TcpStream;
 /// Of a hundred tries, how many are somebody's second one.
 const DUPLICATES_PER_CENT: usize = 5;
 
+/// The name of one of many; by number they come in an order that looks random to an index.
+pub(crate) fn name(number: u32) -> String {
+    // An odd multiplier walks through all numbers.
+    format!("u-{:08x}", number.wrapping_mul(2_654_435_761))
+}
+
 /// People in random order, each with a token.
 pub(crate) struct Crowd(Arc<Vec<Box<str>>>);
 
 impl Crowd {
-    pub(crate) fn new(people: u32, secret: &str) -> Result<Self, Box<dyn std::error::Error>> {
+    pub(crate) fn new(first: u32, people: u32, secret: &str) -> Result<Self, Box<dyn std::error::Error>> {
         let key = EncodingKey::from_secret(secret.as_bytes());
         let mut tokens = Vec::new();
-        for number in 0..people {
-            // An odd multiplier walks through all numbers in an order that looks random to an index.
-            let name = format!("u-{:08x}", number.wrapping_mul(2_654_435_761));
-            let claims = json!({"sub": name, "roles": ["USER"], "exp": 4_102_444_800_i64});
+        for number in first..first + people {
+            let claims = json!({"sub": name(number), "roles": ["USER"], "exp": 4_102_444_800_i64});
             tokens.push(jsonwebtoken::encode(&Header::default(), &claims, &key)?.into_boxed_str());
         }
         Ok(Self(Arc::new(tokens)))
     }
 }
 
+/// How a crowd comes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) connections: usize,
+    /// Not measured.
+    pub(crate) warm_up: Duration,
+    pub(crate) time: Duration,
+    /// How many come each second; without it, as many as are served.
+    pub(crate) rate: Option<f64>,
+}
+
 /// What a run measured.
 pub(crate) struct Outcome {
     seconds: f64,
-    /// Answered 200 or 202.
-    pub(crate) applications: u64,
-    /// Of these, made anew.
+    /// Answered 200 or 202 in the time that counts.
+    applications: u64,
+    /// Made anew, from the first moment on.
     pub(crate) accepted: u64,
     micros: Vec<u32>,
     cpu_seconds: f64,
@@ -64,71 +80,113 @@ impl Outcome {
     }
 }
 
+struct Answer {
+    status: u16,
+    micros: u32,
+    counts: bool,
+}
+
 pub(crate) fn run(
     addresses: &[String],
     crowd: &Crowd,
-    connections: usize,
-    time: Duration,
+    plan: Plan,
 ) -> Result<Outcome, Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let next = Arc::new(AtomicUsize::new(0));
-    let cpu_before = machine_cpu_seconds();
     let started = Stopwatch::start();
-    let results: Vec<Result<Vec<(u16, u32)>, String>> = runtime.block_on(async {
+    let (results, cpu_seconds) = runtime.block_on(async {
         let mut tasks = Vec::new();
-        for number in 0..connections {
-            let (address, tokens, next) =
-                (addresses[number % addresses.len()].clone(), Arc::clone(&crowd.0), Arc::clone(&next));
-            tasks.push(tokio::spawn(async move { apply(&address, &tokens, &next, started, time).await }));
+        for number in 0..plan.connections {
+            let connection = Connection {
+                number,
+                address: addresses[number % addresses.len()].clone(),
+                tokens: Arc::clone(&crowd.0),
+                next: Arc::clone(&next),
+                started,
+                plan,
+            };
+            tasks.push(tokio::spawn(connection.apply()));
         }
+        tokio::time::sleep(plan.warm_up.saturating_sub(started.elapsed())).await;
+        let cpu_before = machine_cpu_seconds();
+        tokio::time::sleep((plan.warm_up + plan.time).saturating_sub(started.elapsed())).await;
+        let cpu_seconds = machine_cpu_seconds() - cpu_before;
         let mut results = Vec::new();
         for task in tasks {
             results.push(task.await.unwrap_or_else(|error| Err(error.to_string())));
         }
-        results
+        (results, cpu_seconds)
     });
-    let seconds = started.elapsed().as_secs_f64();
-    let cpu_seconds = machine_cpu_seconds() - cpu_before;
+    let seconds = plan.time.as_secs_f64();
     let mut outcome = Outcome { seconds, applications: 0, accepted: 0, micros: Vec::new(), cpu_seconds };
     for result in results {
-        for (status, micros) in result? {
-            outcome.applications += 1;
-            outcome.accepted += u64::from(status == 202);
-            outcome.micros.push(micros);
+        for answer in result? {
+            outcome.accepted += u64::from(answer.status == 202);
+            if answer.counts {
+                outcome.applications += 1;
+                outcome.micros.push(answer.micros);
+            }
         }
     }
     outcome.micros.sort_unstable();
     Ok(outcome)
 }
 
-async fn apply(
-    address: &str,
-    tokens: &[Box<str>],
-    next: &AtomicUsize,
+struct Connection {
+    number: usize,
+    address: String,
+    tokens: Arc<Vec<Box<str>>>,
+    next: Arc<AtomicUsize>,
     started: Stopwatch,
-    time: Duration,
-) -> Result<Vec<(u16, u32)>, String> {
-    let mut stream = TcpStream::connect(address).await.map_err(|error| format!("{address}: {error}"))?;
-    stream.set_nodelay(true).map_err(|error| error.to_string())?;
-    let mut answers = Vec::with_capacity(100_000);
-    let mut buffer = vec![0; 16 * 1024];
-    while started.elapsed() < time {
-        let number = next.fetch_add(1, Ordering::Relaxed);
-        // Every now and then somebody tries again.
-        let person = if number % 100 < DUPLICATES_PER_CENT { number.saturating_sub(500) } else { number };
-        let token = tokens.get(person).ok_or("the crowd is too small for this machine")?;
-        let request = format!(
-            "POST /v1/events/drop/requests HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\ncontent-length: 0\r\n\r\n"
-        );
-        let sent = Stopwatch::start();
-        stream.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
-        let status = read_answer(&mut stream, &mut buffer).await?;
-        if status != 200 && status != 202 {
-            return Err(format!("the server answered {status}"));
+    plan: Plan,
+}
+
+impl Connection {
+    async fn apply(self) -> Result<Vec<Answer>, String> {
+        let address = &self.address;
+        let mut stream = TcpStream::connect(address).await.map_err(|error| format!("{address}: {error}"))?;
+        stream.set_nodelay(true).map_err(|error| error.to_string())?;
+        let mut answers = Vec::with_capacity(100_000);
+        let mut buffer = vec![0; 16 * 1024];
+        let end = self.plan.warm_up + self.plan.time;
+        for turn in 0.. {
+            let due = match self.due(turn) {
+                None => self.started.elapsed(),
+                Some(due) => {
+                    tokio::time::sleep(due.saturating_sub(self.started.elapsed())).await;
+                    due
+                }
+            };
+            if due >= end {
+                break;
+            }
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            // Every now and then somebody tries again.
+            let person = if number % 100 < DUPLICATES_PER_CENT { number.saturating_sub(500) } else { number };
+            let token = self.tokens.get(person).ok_or("the crowd is too small for this machine")?;
+            let request = format!(
+                "POST /v1/events/drop/requests HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\ncontent-length: 0\r\n\r\n"
+            );
+            stream.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
+            let status = read_answer(&mut stream, &mut buffer).await?;
+            if status != 200 && status != 202 {
+                return Err(format!("the server answered {status}"));
+            }
+            let answered = self.started.elapsed();
+            let micros = u32::try_from(answered.saturating_sub(due).as_micros()).unwrap_or(u32::MAX);
+            // In a closed loop what is answered in time counts, in an open one what was due in time.
+            let moment = if self.plan.rate.is_some() { due } else { answered };
+            answers.push(Answer { status, micros, counts: moment >= self.plan.warm_up && moment < end });
         }
-        answers.push((status, u32::try_from(sent.elapsed().as_micros()).unwrap_or(u32::MAX)));
+        Ok(answers)
     }
-    Ok(answers)
+
+    /// When this connection's next person comes, in an open loop.
+    #[expect(clippy::cast_precision_loss, reason = "far fewer people than 2^52")]
+    fn due(&self, turn: usize) -> Option<Duration> {
+        let place = turn * self.plan.connections + self.number;
+        self.plan.rate.map(|rate| Duration::from_secs_f64(place as f64 / rate))
+    }
 }
 
 /// Reads one answer; its status.

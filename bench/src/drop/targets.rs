@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use tempfile::TempDir;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,10 +66,8 @@ impl Target {
         redis: Option<&str>,
         stock: i64,
     ) -> Result<Running, Box<dyn std::error::Error>> {
-        let folder = tempfile::tempdir()?;
-        let database = new_database(postgres)?;
-        let mut running =
-            Running { target: self, addresses: Vec::new(), children: Vec::new(), database, folder };
+        let folder = Arc::new(tempfile::tempdir()?);
+        let mut running = Running::new(self, new_database(postgres)?, folder);
         if let Some(peer) = self.peer() {
             let mut command = Command::new(std::env::current_exe()?);
             command.args(["peer", peer, "--postgres", &running.database, "--stock", &stock.to_string()]);
@@ -78,24 +77,20 @@ impl Target {
             running.spawn(command)?;
             return Ok(running);
         }
-        let database = match self {
-            Self::GuerdonSqlite => format!("sqlite:{}", running.folder.path().join("guerdon.db").display()),
-            _ => running.database.clone(),
-        };
+        if self == Self::GuerdonSqlite {
+            running.database = sqlite_in(&running.folder);
+        }
         for _ in 0..if self == Self::GuerdonPostgresTwo { 2 } else { 1 } {
-            let mut command = Command::new(guerdon);
-            command
-                .arg("serve")
-                .current_dir(running.folder.path())
-                .env("GUERDON_LISTEN", "127.0.0.1:0")
-                .env("GUERDON_DATABASE", &database)
-                .env("GUERDON_AUTH__SECRET", SECRET)
-                .env("GUERDON_LOG__LEVEL", "error");
-            running.spawn(command)?;
+            running.spawn_guerdon(guerdon)?;
         }
         running.open_drop(stock)?;
         Ok(running)
     }
+}
+
+/// The address of the embedded database in a folder.
+pub(crate) fn sqlite_in(folder: &TempDir) -> String {
+    format!("sqlite:{}", folder.path().join("guerdon.db").display())
 }
 
 /// An empty database on the server that the address leads to.
@@ -114,10 +109,36 @@ pub(crate) struct Running {
     pub(crate) addresses: Vec<String>,
     children: Vec<Child>,
     database: String,
-    folder: TempDir,
+    folder: Arc<TempDir>,
 }
 
 impl Running {
+    fn new(target: Target, database: String, folder: Arc<TempDir>) -> Self {
+        Self { target, addresses: Vec::new(), children: Vec::new(), database, folder }
+    }
+
+    /// Guerdon on the embedded database of a folder, as it is.
+    pub(crate) fn on_sqlite(
+        guerdon: &Path,
+        folder: &Arc<TempDir>,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let mut running = Self::new(Target::GuerdonSqlite, sqlite_in(folder), Arc::clone(folder));
+        running.spawn_guerdon(guerdon)?;
+        Ok(running)
+    }
+
+    fn spawn_guerdon(&mut self, guerdon: &Path) -> Result<(), Box<dyn std::error::Error>> {
+        let mut command = Command::new(guerdon);
+        command
+            .arg("serve")
+            .current_dir(self.folder.path())
+            .env("GUERDON_LISTEN", "127.0.0.1:0")
+            .env("GUERDON_DATABASE", &self.database)
+            .env("GUERDON_AUTH__SECRET", SECRET)
+            .env("GUERDON_LOG__LEVEL", "error");
+        self.spawn(command)
+    }
+
     /// Starts a process and reads from its first line where it listens.
     fn spawn(&mut self, mut command: Command) -> Result<(), Box<dyn std::error::Error>> {
         let mut child = command.stdout(Stdio::piped()).spawn()?;
@@ -144,7 +165,7 @@ impl Running {
         Ok(serde_json::from_str(&text)?)
     }
 
-    fn open_drop(&self, stock: i64) -> Result<(), Box<dyn std::error::Error>> {
+    pub(crate) fn open_drop(&self, stock: i64) -> Result<(), Box<dyn std::error::Error>> {
         let body = json!({"eventId": "drop", "name": "Drop", "type": "FIRST_COME", "startsAt": 0,
             "endsAt": 4_102_444_800_000_i64, "capacityTotal": stock});
         self.call("POST", "/v1/admin/events", &body)?;
@@ -152,15 +173,30 @@ impl Running {
         Ok(())
     }
 
+    /// How many applications Guerdon has.
+    pub(crate) fn stored(&self) -> Result<i64, Box<dyn std::error::Error>> {
+        let summary = self.call("GET", "/v1/admin/events/drop/summary", &json!({}))?;
+        let counts = summary["byStatus"].as_object().ok_or("no counts")?;
+        Ok(counts.values().filter_map(Value::as_i64).sum())
+    }
+
+    pub(crate) fn metrics(&self) -> Result<String, Box<dyn std::error::Error>> {
+        Ok(ureq::get(format!("http://{}/metrics", self.addresses[0])).call()?.body_mut().read_to_string()?)
+    }
+
+    /// The most memory that the process has had, in MB.
+    pub(crate) fn peak_memory_mb(&self) -> Result<u64, Box<dyn std::error::Error>> {
+        let child = self.children.first().ok_or("nothing runs")?;
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM")?;
+        Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? / 1024)
+    }
+
     /// Whether what was answered is there.
     pub(crate) fn check(&self, outcome: &Outcome) -> Result<(), Box<dyn std::error::Error>> {
         let there = match self.target {
             Target::Nothing => return Ok(()),
-            Target::GuerdonSqlite | Target::GuerdonPostgres | Target::GuerdonPostgresTwo => {
-                let summary = self.call("GET", "/v1/admin/events/drop/summary", &json!({}))?;
-                let counts = summary["byStatus"].as_object().ok_or("no counts")?;
-                counts.values().filter_map(Value::as_i64).sum::<i64>()
-            }
+            Target::GuerdonSqlite | Target::GuerdonPostgres | Target::GuerdonPostgresTwo => self.stored()?,
             _ => {
                 let mut sql = postgres::Client::connect(&self.database, postgres::NoTls)?;
                 sql.query_one("SELECT COUNT(*) FROM requests", &[])?.get(0)

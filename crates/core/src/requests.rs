@@ -3,7 +3,7 @@
 pub mod line;
 pub mod view;
 
-pub use line::{LINE_BITS, Line, LineKey};
+pub use line::{EVENT_KEY_MAX, LINE_BITS, Line, LineKey};
 pub use view::RequestView;
 
 use crate::code::Code;
@@ -16,13 +16,31 @@ use std::fmt;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-/// A request's id: time-ordered, so that indexes append.
+/// A request's id: time-ordered, so that indexes append. Where a UUID of version 7 has random bits, it has the place in
+/// line, which is as unique; so a request is found by its id without an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(Uuid);
 
 impl RequestId {
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(Uuid::from_bytes(bytes))
+    }
+
+    /// The id of whoever takes this place at this time.
+    pub fn at(key: LineKey, now: Timestamp) -> Self {
+        let mut bytes = [0; 16];
+        let millis = u64::try_from(now.as_millis()).unwrap_or(0);
+        bytes[..6].copy_from_slice(&millis.to_be_bytes()[2..]);
+        bytes[6] = 0x70;
+        bytes[8..].copy_from_slice(&(key.raw() & PLACE | i64::MIN).to_be_bytes());
+        Self::from_bytes(bytes)
+    }
+
+    /// The place that the id was made for, if it was made for one. Whether anybody stands there the table tells.
+    pub fn place(&self) -> Option<LineKey> {
+        let bytes = self.0.as_bytes();
+        let (head, place) = bytes.split_last_chunk::<8>()?;
+        (head[6] == 0x70 && head[7] == 0).then(|| LineKey::from_raw(i64::from_be_bytes(*place) & PLACE))
     }
 
     pub const fn as_bytes(&self) -> &[u8; 16] {
@@ -38,12 +56,15 @@ impl RequestId {
     #[must_use]
     pub fn derived(&self, purpose: u16) -> Self {
         let mut bytes = *self.0.as_bytes();
-        let [high, low] = purpose.to_be_bytes();
-        bytes[14] ^= high ^ 0xA5;
-        bytes[15] ^= low;
+        let [high, low] = purpose.wrapping_add(1).to_be_bytes();
+        bytes[6] ^= high & 0x0f;
+        bytes[7] ^= low;
         Self(Uuid::from_bytes(bytes))
     }
 }
+
+/// The bits of an id that hold a place.
+const PLACE: i64 = (1 << 62) - 1;
 
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,17 +2,52 @@
 
 use guerdon_core::Timestamp;
 use guerdon_core::requests::RequestId;
+use std::cell::RefCell;
 use uuid::Builder;
+
+/// How much is asked for at a time: a call to the system for each id would cost more than the id.
+const DRAWN: usize = 4096;
+
+thread_local! {
+    static DRAWN_BEFORE: RefCell<Drawn> = const { RefCell::new(Drawn { bytes: [0; DRAWN], used: DRAWN }) };
+}
+
+/// Random bytes in hand. Each is given away once and not kept.
+struct Drawn {
+    bytes: [u8; DRAWN],
+    used: usize,
+}
+
+impl Drawn {
+    fn fill(&mut self, wanted: &mut [u8]) {
+        if wanted.len() > DRAWN {
+            return draw(wanted);
+        }
+        if DRAWN - self.used < wanted.len() {
+            draw(&mut self.bytes);
+            self.used = 0;
+        }
+        let given = &mut self.bytes[self.used..self.used + wanted.len()];
+        wanted.copy_from_slice(given);
+        given.fill(0);
+        self.used += wanted.len();
+    }
+}
+
+/// A machine that cannot give any cannot run this product.
+#[expect(clippy::disallowed_methods, reason = "this is the source that everything else is told to ask")]
+fn draw(bytes: &mut [u8]) {
+    getrandom::fill(bytes).expect("the operating system gives random bytes");
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Entropy;
 
 impl Entropy {
-    /// Random bytes. A machine that cannot give any cannot run this product.
-    #[expect(clippy::disallowed_methods, reason = "this is the source that everything else is told to ask")]
+    /// Random bytes, the operating system's own.
     pub fn bytes<const N: usize>(self) -> [u8; N] {
         let mut bytes = [0; N];
-        getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
+        DRAWN_BEFORE.with_borrow_mut(|drawn| drawn.fill(&mut bytes));
         bytes
     }
 
@@ -38,6 +73,13 @@ impl Entropy {
 mod tests {
     use super::Entropy;
     use guerdon_core::Timestamp;
+
+    #[test]
+    fn no_bytes_are_given_twice() {
+        let given: std::collections::HashSet<_> = (0..2_000).map(|_| Entropy.bytes::<16>()).collect();
+        assert_eq!(given.len(), 2_000);
+        assert_ne!(Entropy.bytes::<8_192>()[4_096..], [0; 4_096]);
+    }
 
     #[test]
     fn ids_are_ordered_by_time() {

@@ -23,6 +23,7 @@ use std::sync::Arc;
 pub(crate) struct Intake {
     pub(crate) index: UserIndex,
     pub(crate) publishing: Publishing,
+    looked: user_index::LookedCell,
     allocations_lease_ms: i64,
 }
 
@@ -31,6 +32,7 @@ impl Intake {
         Self {
             index: UserIndex::default(),
             publishing: Publishing::Nobody,
+            looked: user_index::LookedCell::default(),
             allocations_lease_ms: i64::try_from(options.allocations_lease.as_millis()).unwrap_or(i64::MAX),
         }
     }
@@ -51,8 +53,7 @@ impl Engine {
     /// Puts a person in an event's line, once. The answer comes when that is durable.
     pub async fn apply(&self, event_id: EventId, user_id: UserId) -> Result<Applied, Failure> {
         let now = self.now();
-        let id = self.new_request_id();
-        let command = Submit { event_id, user_id, id, requested_at: now, intake: Arc::clone(self.intake()) };
+        let command = Submit { event_id, user_id, requested_at: now, intake: Arc::clone(self.intake()) };
         Ok(self.commit(command).await??)
     }
 }

@@ -1,7 +1,6 @@
 //! Around every request: an id, headers that nobody may forge, a net beneath panics, problems rendered, figures kept.
 
 use crate::app::App;
-use crate::metrics::RequestLabels;
 use crate::problem::{self, Problem};
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
@@ -59,8 +58,7 @@ pub(crate) async fn around(State(app): State<Arc<App>>, mut request: Request, ne
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID.clone(), value);
     }
-    let labels = RequestLabels::new(&method, route.as_ref(), response.status());
-    app.metrics.observe(&labels, started.elapsed());
+    app.metrics.observe(&method, route.as_ref(), response.status(), started.elapsed());
     response
 }
 
@@ -111,14 +109,16 @@ fn refuses_unread(status: StatusCode) -> bool {
 
 /// Identity comes from a verified token and from nowhere else, however the header is spelled.
 fn strip_identity(headers: &mut HeaderMap) {
-    let forged: Vec<_> = headers
-        .keys()
-        .filter(|name| name.as_str().replace('_', "-").starts_with("x-user-"))
-        .cloned()
-        .collect();
+    let forged: Vec<_> = headers.keys().filter(|name| claims_identity(name.as_str())).cloned().collect();
     for name in forged {
         headers.remove(name);
     }
+}
+
+fn claims_identity(name: &str) -> bool {
+    let prefix = b"x-user-".iter();
+    let spelled = name.bytes().map(|byte| if byte == b'_' { b'-' } else { byte });
+    name.len() >= prefix.len() && spelled.zip(prefix).all(|(byte, wanted)| byte == *wanted)
 }
 
 fn request_id(headers: &HeaderMap) -> Option<Arc<str>> {

@@ -5,11 +5,13 @@ use crate::problem::Problem;
 use crate::strict::Strict;
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
-use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use guerdon_core::Code;
 use http_body_util::BodyExt;
+use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::error::Category;
 use std::sync::Arc;
@@ -28,6 +30,22 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
         }
         let (parts, body) = request.into_parts();
         parse(&read(&parts.headers, body, app).await?).map(Self)
+    }
+}
+
+/// Most answers fit in this, so that writing one allocates once.
+const ANSWER_BYTES: usize = 1024;
+
+/// A JSON answer.
+pub(crate) fn answer(value: &impl Serialize) -> Response {
+    let mut text = Vec::with_capacity(ANSWER_BYTES);
+    match serde_json::to_writer(&mut text, value) {
+        Ok(()) => ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], text).into_response(),
+        Err(error) => {
+            let mut problem = Problem::new(Code::InternalError, "the answer could not be written");
+            problem.cause = Some(error.to_string());
+            problem.into_response()
+        }
     }
 }
 

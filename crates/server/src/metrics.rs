@@ -8,6 +8,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 /// The route is the pattern, never the path: ids in labels would be without number.
@@ -18,31 +20,29 @@ pub(crate) struct RequestLabels {
     status: u16,
 }
 
-impl RequestLabels {
-    pub(crate) fn new(method: &Method, route: Option<&MatchedPath>, status: StatusCode) -> Self {
-        let method = match method.as_str() {
-            "GET" => "GET",
-            "POST" => "POST",
-            "PUT" => "PUT",
-            "PATCH" => "PATCH",
-            "DELETE" => "DELETE",
-            _ => "other",
-        };
-        let route = route.map_or("none", MatchedPath::as_str).to_owned();
-        Self { method, route, status: status.as_u16() }
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RouteLabels {
     method: &'static str,
     route: String,
 }
 
+/// The figures of one route, found without building their labels anew for every request.
+#[derive(Debug)]
+struct RouteFigures {
+    seconds: Histogram,
+    requests: [OnceLock<Counter>; STATUSES.len()],
+}
+
+const METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "other"];
+/// Those that are worth a place; others are looked up.
+const STATUSES: [u16; 14] = [200, 201, 202, 204, 304, 400, 401, 403, 404, 409, 413, 422, 429, 503];
+
 #[derive(Clone, Debug)]
 pub struct HttpMetrics {
     requests: Family<RequestLabels, Counter>,
     seconds: Family<RouteLabels, Histogram>,
+    /// By method, then by route.
+    routes: Arc<[RwLock<HashMap<Box<str>, Arc<RouteFigures>>>; METHODS.len()]>,
     pub(crate) connections: Gauge,
     pub(crate) cached_tokens: Gauge,
 }
@@ -53,6 +53,7 @@ impl HttpMetrics {
         let metrics = Self {
             requests: Family::default(),
             seconds: Family::new_with_constructor(seconds),
+            routes: Arc::default(),
             connections: Gauge::default(),
             cached_tokens: Gauge::default(),
         };
@@ -69,9 +70,37 @@ impl HttpMetrics {
         metrics
     }
 
-    pub(crate) fn observe(&self, labels: &RequestLabels, elapsed: Duration) {
-        self.requests.get_or_create(labels).inc();
-        let route = RouteLabels { method: labels.method, route: labels.route.clone() };
-        self.seconds.get_or_create(&route).observe(elapsed.as_secs_f64());
+    pub(crate) fn observe(
+        &self,
+        method: &Method,
+        route: Option<&MatchedPath>,
+        status: StatusCode,
+        elapsed: Duration,
+    ) {
+        let method = METHODS.iter().position(|known| *known == method.as_str()).unwrap_or(METHODS.len() - 1);
+        let route = route.map_or("none", MatchedPath::as_str);
+        let status = status.as_u16();
+        let figures = self.route(method, route);
+        figures.seconds.observe(elapsed.as_secs_f64());
+        let count = || {
+            let labels = RequestLabels { method: METHODS[method], route: route.to_owned(), status };
+            self.requests.get_or_create(&labels).clone()
+        };
+        match STATUSES.iter().position(|known| *known == status) {
+            Some(place) => figures.requests[place].get_or_init(count).inc(),
+            None => count().inc(),
+        };
+    }
+
+    fn route(&self, method: usize, route: &str) -> Arc<RouteFigures> {
+        let known = &self.routes[method];
+        if let Some(figures) = known.read().unwrap_or_else(PoisonError::into_inner).get(route) {
+            return Arc::clone(figures);
+        }
+        let labels = RouteLabels { method: METHODS[method], route: route.to_owned() };
+        let seconds = self.seconds.get_or_create(&labels).clone();
+        let figures = Arc::new(RouteFigures { seconds, requests: Default::default() });
+        let mut known = known.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(known.entry(route.into()).or_insert(figures))
     }
 }

@@ -1,11 +1,25 @@
 //! `Prefer: wait=N` (RFC 7240): how long a caller would wait for the final answer.
 
+use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
+use axum::http::request::Parts;
+use std::convert::Infallible;
 use std::time::Duration;
 
 const WAIT_MAX: Duration = Duration::from_mins(1);
 
-pub(crate) fn wait(headers: &HeaderMap) -> Option<Duration> {
+/// How long the caller would wait, if they said so.
+pub(crate) struct Patience(pub(crate) Option<Duration>);
+
+impl<S: Sync> FromRequestParts<S> for Patience {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self(wait(&parts.headers)))
+    }
+}
+
+fn wait(headers: &HeaderMap) -> Option<Duration> {
     let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
     let mut preferences = values.flat_map(|value| value.split([',', ';']));
     let seconds = preferences.find_map(|preference| {

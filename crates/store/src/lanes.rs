@@ -1,12 +1,18 @@
 //! What waits to be committed: a lane for each kind of command, bounded, with the intake first.
+//!
+//! A commit costs the same for one command as for a hundred, so the threads that bring commands say when they have
+//! nothing more to bring, and only then does the committer take what waits. A lone command is followed by silence and is
+//! taken at once; in a surge the silence comes when everything that had arrived was read.
 
 use crate::fault::Fault;
 use crate::stopwatch::Stopwatch;
 use crate::tx::Tx;
 use prometheus_client::metrics::gauge::Gauge;
 use std::any::{Any, TypeId};
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -206,10 +212,41 @@ pub(crate) enum Next {
     Closed,
 }
 
+/// No silence is waited for any longer than this.
+const GATHERING_MAX: Duration = Duration::from_millis(1);
+/// Nor when this many wait: more of them make a commit no cheaper.
+const GATHERING_COMMANDS: usize = 24;
+
+thread_local! {
+    /// Whether this thread says when it has nothing more to bring.
+    static TELLS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// For threads that bring commands and know when they are about to rest: see [`Silence::falls`].
+#[derive(Clone)]
+pub struct Silence(Arc<Lanes>);
+
+impl Silence {
+    pub(crate) fn new(lanes: Arc<Lanes>) -> Self {
+        Self(lanes)
+    }
+
+    /// Says that this thread has nothing more to bring for now, and will say so again before it next rests.
+    pub fn falls(&self) {
+        TELLS.set(true);
+        if self.0.gathering.swap(false, Ordering::AcqRel) {
+            self.0.state().silent = true;
+            self.0.arrived.notify_one();
+        }
+    }
+}
+
 /// All lanes of a store.
 pub(crate) struct Lanes {
     state: Mutex<State>,
     arrived: Condvar,
+    /// Whether anything was brought since the last silence.
+    gathering: AtomicBool,
     waiting_max: usize,
     group_max: usize,
     /// How many wait, for whoever looks at the metrics.
@@ -223,11 +260,32 @@ struct State {
     waiting_intake: usize,
     waiting_others: usize,
     closed: bool,
+    /// Whether those who bring commands have nothing more for now.
+    silent: bool,
+    /// Since when something waits.
+    waiting_since: Option<Stopwatch>,
+}
+
+impl State {
+    /// Whether it is time to commit what waits.
+    fn is_ripe(&self) -> bool {
+        self.silent
+            || self.closed
+            || self.waiting_intake + self.waiting_others >= GATHERING_COMMANDS
+            || self.waiting_since.is_some_and(|since| since.elapsed() >= GATHERING_MAX)
+    }
 }
 
 impl Lanes {
     pub(crate) fn new(waiting_max: usize, group_max: usize, gauge: Gauge) -> Self {
-        Self { state: Mutex::default(), arrived: Condvar::new(), waiting_max, group_max, gauge }
+        Self {
+            state: Mutex::default(),
+            arrived: Condvar::new(),
+            gathering: AtomicBool::new(false),
+            waiting_max,
+            group_max,
+            gauge,
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -256,10 +314,18 @@ impl Lanes {
         });
         let lane: &mut TypedLane<C> =
             lanes[position].as_any().downcast_mut().expect("a lane is found by the type of its commands");
-        lane.waiting.push_back(Waiting { command, answer, since: Stopwatch::start() });
+        let since = Stopwatch::start();
+        lane.waiting.push_back(Waiting { command, answer, since });
         self.gauge.inc();
+        state.waiting_since.get_or_insert(since);
+        state.silent = !TELLS.get();
+        let ripe = state.is_ripe();
         drop(state);
-        self.arrived.notify_one();
+        if ripe {
+            self.arrived.notify_one();
+        } else {
+            self.gathering.store(true, Ordering::Release);
+        }
         Ok(pending)
     }
 
@@ -268,7 +334,9 @@ impl Lanes {
         let waited = Stopwatch::start();
         let mut state = self.state();
         loop {
-            if let Some(chosen) = choose(&state.lanes) {
+            let chosen = choose(&state.lanes);
+            let gathered = chosen.is_none() || state.is_ripe();
+            if let (Some(chosen), true) = (chosen, gathered) {
                 let slice = state.lanes[chosen].take(self.group_max);
                 if state.lanes[chosen].priority() == Priority::Intake {
                     state.waiting_intake -= slice.len();
@@ -276,12 +344,17 @@ impl Lanes {
                     state.waiting_others -= slice.len();
                 }
                 self.gauge.dec_by(i64::try_from(slice.len()).unwrap_or(0));
+                let left = state.waiting_intake + state.waiting_others > 0;
+                state.waiting_since = left.then_some(state.waiting_since).flatten();
                 return Next::Commit(slice);
             }
             if state.closed {
                 return Next::Closed;
             }
-            state = match patience.map(|patience| patience.saturating_sub(waited.elapsed())) {
+            let patience = patience.map(|patience| patience.saturating_sub(waited.elapsed()));
+            let patience =
+                if gathered { patience } else { Some(patience.unwrap_or(GATHERING_MAX).min(GATHERING_MAX)) };
+            state = match patience {
                 None => self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(Duration::ZERO) => return Next::Nothing,
                 Some(left) => {

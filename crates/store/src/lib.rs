@@ -28,7 +28,7 @@ mod tx;
 
 pub use database::{Database, Engine};
 pub use fault::Fault;
-pub use lanes::{Command, Pending, Priority, each};
+pub use lanes::{Command, Pending, Priority, Silence, each};
 pub use metrics::StoreMetrics;
 pub use migrate::{migrate, schema_version};
 pub use param::{Param, Row};

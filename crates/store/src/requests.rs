@@ -10,8 +10,9 @@ use crate::fault::Fault;
 use crate::param::{Param, Row};
 use crate::statement::statements;
 use crate::tx::Tx;
-use guerdon_core::requests::{LINE_BITS, Line, LineKey, RequestId, RequestState, ResultCode};
+use guerdon_core::requests::{EVENT_KEY_MAX, LINE_BITS, Line, LineKey, RequestId, RequestState, ResultCode};
 use guerdon_core::{EventId, Timestamp, UserId};
+use std::collections::HashMap;
 
 macro_rules! line_columns {
     () => {
@@ -41,13 +42,12 @@ statements! {
         SELECT line, id, user_id, requested_at, $5, result, $7, $8
         FROM unnest(CAST($1 AS BIGINT[]), CAST($2 AS BYTEA[]), CAST($3 AS TEXT[]), CAST($4 AS BIGINT[]),
             CAST($6 AS BIGINT[])) AS row (line, id, user_id, requested_at, result)");
-    FIND = concat!("SELECT ", request_columns!(), " FROM requests WHERE request_id = $1");
     FIND_AT = concat!("SELECT ", request_columns!(), " FROM requests WHERE line = $1");
     LIST = concat!("SELECT ", request_columns!(), " FROM requests WHERE line > $1 AND line <= $2 ORDER BY line LIMIT $3");
     /// On SQLite the user index answers instead.
-    LINES_OF_USERS = "SELECT user_id, line FROM requests WHERE user_id = $1 AND line >> 40 = $2",
-        postgres: "SELECT user_id, line FROM requests
-        WHERE user_id = ANY(CAST($1 AS TEXT[])) AND line >> 40 = $2";
+    OF_USERS_IN_LINE = concat!("SELECT ", request_columns!(), " FROM requests WHERE user_id = $1 AND line >> 40 = $2"),
+        postgres: concat!("SELECT ", request_columns!(), " FROM requests
+        WHERE user_id = ANY(CAST($1 AS TEXT[])) AND line >> 40 = $2");
     LINES_OF_USER = "SELECT line FROM requests WHERE user_id = $1 ORDER BY line DESC LIMIT $2";
     REJECT_QUEUED = "UPDATE requests SET result = $3, started_at = $4, finished_at = $4
         WHERE line > $1 AND line <= $2 AND result = 0";
@@ -84,6 +84,9 @@ pub fn open_line(tx: &mut Tx<'_>, event_id: &EventId, capacity_total: i64) -> Re
     let key = tx
         .query_one(&TAKE_EVENT_KEY, &[], |row| row.int(0))?
         .ok_or_else(|| Fault::inconsistent("the counter of event keys is missing"))?;
+    if key > EVENT_KEY_MAX {
+        return Err(Fault::inconsistent("there have been too many events"));
+    }
     tx.execute(&OPEN_LINE, &[event_id.as_str().into(), key.into(), capacity_total.into()]).map(drop)
 }
 
@@ -170,7 +173,8 @@ pub fn insert(tx: &mut Tx<'_>, queued_at: Timestamp, rows: &[RequestRow]) -> Res
 }
 
 pub fn find(tx: &mut Tx<'_>, id: RequestId) -> Result<Option<RequestRow>, Fault> {
-    tx.query_one(&FIND, &[Param::Blob(id.as_bytes())], request)
+    let Some(key) = id.place() else { return Ok(None) };
+    Ok(find_at(tx, key)?.filter(|row| row.id == id))
 }
 
 pub fn find_at(tx: &mut Tx<'_>, key: LineKey) -> Result<Option<RequestRow>, Fault> {
@@ -183,25 +187,25 @@ pub fn list(tx: &mut Tx<'_>, event_key: i64, after: i64, limit: i64) -> Result<V
     tx.query(&LIST, &[from.raw().into(), to.raw().into(), limit.into()], request)
 }
 
-/// Where each of these users stands in the event's line, if they do.
-pub fn positions(
+/// The request of each of these users in the event's line, if they stand there.
+pub fn standing(
     tx: &mut Tx<'_>,
     index: &UserIndex,
     event_key: i64,
     users: &[&UserId],
-) -> Result<Vec<Option<i64>>, Fault> {
+) -> Result<Vec<Option<RequestRow>>, Fault> {
     if tx.engine() == Engine::Sqlite {
-        return index.positions(tx, event_key, users);
+        return index.standing(tx, event_key, users);
     }
     let names: Vec<_> = users.iter().map(|user| user.as_str()).collect();
     let params = [Param::Texts(&names), event_key.into()];
-    let found: std::collections::HashMap<String, i64> = tx
-        .query(&LINES_OF_USERS, &params, |row| {
-            Ok((row.text(0)?.to_owned(), LineKey::from_raw(row.int(1)?).position()))
-        })?
+    let found: HashMap<_, _> = tx
+        .query(&OF_USERS_IN_LINE, &params, request)?
         .into_iter()
+        .map(|row| (row.user_id.as_str().to_owned(), row))
         .collect();
-    Ok(names.iter().map(|name| found.get(*name).copied()).collect())
+    // Somebody may try several times in one group.
+    Ok(names.iter().map(|name| found.get(*name).cloned()).collect())
 }
 
 /// All requests of a user; there is one for each event at the most.
@@ -219,7 +223,7 @@ pub fn of_user(
     };
     let mut rows = Vec::with_capacity(keys.len());
     for key in keys {
-        rows.extend(find_at(tx, key)?);
+        rows.extend(find_at(tx, key)?.filter(|row| row.user_id == *user));
     }
     Ok(rows)
 }

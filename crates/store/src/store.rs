@@ -3,7 +3,7 @@
 use crate::commit::{Checkpointer, Committer, Now, Pulse, Session};
 use crate::database::{Database, Engine};
 use crate::fault::Fault;
-use crate::lanes::{Command, Lanes, Pending};
+use crate::lanes::{Command, Lanes, Pending, Silence};
 use crate::metrics::StoreMetrics;
 use crate::migrate::bring_up_to_date;
 use crate::readers::{Reader, Readers};
@@ -106,6 +106,11 @@ impl Store {
 
     pub fn engine(&self) -> Engine {
         self.engine
+    }
+
+    /// For the threads that submit commands, to say when they rest.
+    pub fn silence(&self) -> Silence {
+        Silence::new(Arc::clone(&self.lanes))
     }
 
     /// Hands a command to the committer; the answer comes once it is durable.

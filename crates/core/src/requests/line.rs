@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 /// Bits of a line key that hold the position: a million million people in one line.
 pub const LINE_BITS: u32 = 40;
+/// Four million events: a key has to fit into a request's id.
+pub const EVENT_KEY_MAX: i64 = (1 << 22) - 1;
 
 /// A request's key: its event's number and its position in one integer, so that a line is stored in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,6 +6,7 @@ use crate::events::lifecycle::{EventChange, NewEvent, decide as decide_event};
 use crate::events::{Event, EventState, EventType};
 use crate::time::Timestamp;
 use serde_json::{Value, json};
+use std::collections::HashSet;
 
 const AT: fn(i64) -> Timestamp = Timestamp::from_millis;
 
@@ -68,11 +69,30 @@ fn results_survive_storage_and_lead_to_one_status() {
 
 #[test]
 fn derived_ids_differ_and_are_repeatable() {
-    let id = RequestId::parse("0192aaaa-bbbb-7ccc-8ddd-eeeeffff0001").unwrap();
-    let derived: Vec<_> = (0..100).map(|purpose| id.derived(purpose)).collect();
-    assert!(derived.iter().all(|other| *other != id && other.as_bytes()[..8] == id.as_bytes()[..8]));
-    assert_eq!(derived.iter().collect::<std::collections::HashSet<_>>().len(), 100);
-    assert_eq!(id.derived(5), derived[5]);
+    let now = Timestamp::from_millis(1_700_000_000_000);
+    let ids: Vec<_> = (1..50).map(|position| RequestId::at(LineKey::new(3, position), now)).collect();
+    let derived: Vec<_> =
+        ids.iter().flat_map(|id| (0..100).map(|purpose| (purpose, id.derived(purpose)))).collect();
+    let different: HashSet<_> = derived.iter().map(|(_, id)| id).chain(&ids).collect();
+    assert_eq!(different.len(), 49 * 101);
+    let of_one_purpose = derived.iter().filter(|(purpose, _)| *purpose == 7).map(|(_, id)| id);
+    assert!(of_one_purpose.is_sorted());
+    assert_eq!(ids[4].derived(5), derived[405].1);
+}
+
+#[test]
+fn an_id_tells_its_place() {
+    let now = Timestamp::from_millis(1_700_000_000_000);
+    for (event_key, position) in [(1, 1), (7, 123_456), ((1 << 22) - 1, (1 << 40) - 1)] {
+        let key = LineKey::new(event_key, position);
+        let id = RequestId::at(key, now);
+        assert_eq!(id.place(), Some(key));
+        assert_eq!(RequestId::parse(&id.to_string()), Some(id));
+        assert_eq!(id.derived(0).place(), None);
+        assert_eq!(&id.to_string()[14..15], "7");
+        assert!(id < RequestId::at(LineKey::new(event_key, 1), now.plus_millis(1)));
+    }
+    assert_eq!(RequestId::parse("0192aaaa-bbbb-7ccc-8ddd-eeeeffff0001").unwrap().place(), None);
 }
 
 #[test]

@@ -18,10 +18,13 @@ use std::sync::Arc;
 pub(super) struct Submit {
     pub(super) event_id: EventId,
     pub(super) user_id: UserId,
-    pub(super) id: RequestId,
     pub(super) requested_at: Timestamp,
     pub(super) intake: Arc<Intake>,
 }
+
+/// How many rows of the user index each newcomer carries along while a run is under way: enough for the run to end long
+/// before the next one is due.
+const CARRIED: usize = 2;
 
 type Outcome = Result<Applied, Rejection>;
 
@@ -31,6 +34,11 @@ impl Command for Submit {
     const PRIORITY: Priority = Priority::Intake;
 
     fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<Outcome>, Fault> {
+        if let Some(first) = batch.first() {
+            // One alone may be undone by itself, and with it what it carries.
+            let carried = if batch.len() > 1 { batch.len() * CARRIED } else { 0 };
+            first.intake.index.carry(tx, carried)?;
+        }
         let mut order: Vec<_> = (0..batch.len()).collect();
         order.sort_by_key(|index| &batch[*index].event_id);
         let mut outcomes: Vec<Option<Outcome>> = batch.iter().map(|_| None).collect();
@@ -74,7 +82,24 @@ fn accept(tx: &mut Tx<'_>, people: &[&Submit]) -> Result<Vec<Outcome>, Fault> {
         Ok(()) => join(tx, &event, &mut line, people, &mut places)?,
         Err(rejection) => refuse_newcomers(&mut places, &rejection),
     }
-    Ok(places.iter().map(|place| outcome_of(place, &places)).collect())
+    let mut outcomes: Vec<Outcome> = Vec::with_capacity(places.len());
+    for place in places {
+        outcomes.push(match place {
+            Place::Joined(applied) | Place::Known(applied) => Ok(applied),
+            Place::Refused(rejection) => Err(rejection),
+            Place::SameAs(first) => outcomes
+                .get(first)
+                .cloned()
+                .unwrap_or_else(|| Err(undecided()))
+                .map(|applied| Applied { duplicate: true, ..applied }),
+            Place::New => Err(undecided()),
+        });
+    }
+    Ok(outcomes)
+}
+
+fn undecided() -> Rejection {
+    Rejection::new(Code::InternalError, "an application was left undecided")
 }
 
 /// Where somebody stands, or what became of their try.
@@ -91,16 +116,10 @@ enum Place {
 
 fn find_places(tx: &mut Tx<'_>, event: &Event, line: &Line, people: &[&Submit]) -> Result<Vec<Place>, Fault> {
     let users: Vec<_> = people.iter().map(|person| &person.user_id).collect();
-    let known = requests::positions(tx, &people[0].intake.index, line.event_key, &users)?;
+    let known = requests::standing(tx, &people[0].intake.index, line.event_key, &users)?;
     let mut first_tries: HashMap<&str, usize> = HashMap::with_capacity(people.len());
     let mut places = Vec::with_capacity(people.len());
-    for (index, (person, position)) in people.iter().zip(known).enumerate() {
-        let row = match position {
-            Some(position) => requests::find_at(tx, LineKey::new(line.event_key, position))?,
-            None => None,
-        };
-        // The table has the last word on who stands at a position.
-        let row = row.filter(|row| row.user_id == person.user_id);
+    for (index, (person, row)) in people.iter().zip(known).enumerate() {
         places.push(match (row, first_tries.get(person.user_id.as_str())) {
             (Some(row), _) => Place::Known(applied(event, line, row, true)),
             (None, Some(first)) => Place::SameAs(*first),
@@ -151,9 +170,10 @@ fn join(
                 RequestState::Finished { result, started_at: now, finished_at: now }
             }
         };
+        let key = LineKey::new(line.event_key, line.last_position);
         rows.push(RequestRow {
-            key: LineKey::new(line.event_key, line.last_position),
-            id: person.id,
+            key,
+            id: RequestId::at(key, now),
             user_id: person.user_id.clone(),
             requested_at: person.requested_at,
             queued_at: now,
@@ -270,16 +290,5 @@ fn applied(event: &Event, line: &Line, row: RequestRow, duplicate: bool) -> Appl
         duplicate,
         decided_position: line.decided_position,
         event_key: line.event_key,
-    }
-}
-
-fn outcome_of(place: &Place, places: &[Place]) -> Outcome {
-    match place {
-        Place::Joined(applied) | Place::Known(applied) => Ok(applied.clone()),
-        Place::Refused(rejection) => Err(rejection.clone()),
-        Place::SameAs(first) => {
-            outcome_of(&places[*first], &[]).map(|applied| Applied { duplicate: true, ..applied })
-        }
-        Place::New => Err(Rejection::new(Code::InternalError, "an application was left undecided")),
     }
 }

@@ -1,54 +1,114 @@
-//! SQLite's user index, written in sorted runs beside the intake.
+//! SQLite's user index: its runs, which those who join carry along, and which are ended when nobody joins.
 
+use super::Intake;
 use crate::engine::Engine;
 use crate::failure::Failure;
-use guerdon_store::requests::user_index::{self, Entry};
+use guerdon_store::requests::user_index::{self, Run};
 use guerdon_store::{Command, Engine as Database, Fault, Priority, Tx, each};
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// A longer run is better sorted; this many are about 20 MB in memory.
-const RUN_LEAST: usize = 100_000;
-/// Rows in one transaction: a few milliseconds.
+/// Rows in one transaction of its own: a few milliseconds.
 const SLICE: usize = 500;
+/// How many looks without a change until the intake counts as quiet.
+const QUIET_LOOKS: u32 = 10;
+
+/// What was seen at the last look.
+#[derive(Debug, Default)]
+pub(crate) struct Looked {
+    pending: usize,
+    left: Option<usize>,
+    unchanged: u32,
+    /// Where the lines of the run under way end.
+    ends: BTreeMap<i64, i64>,
+}
 
 impl Engine {
     pub(crate) async fn load_user_index(&self) -> Result<(), Failure> {
         if self.store().engine() == Database::Sqlite {
-            let intake = std::sync::Arc::clone(self.intake());
-            self.commit(Load(intake)).await?;
+            self.commit(Load(Arc::clone(self.intake()))).await?;
         }
         Ok(())
     }
 
-    /// Writes a run once enough people wait for it.
+    /// Begins a run once enough people wait for it, or once nobody else comes; ends it when all of it is written.
     pub(crate) async fn merge_user_index(&self) {
-        if self.store().engine() != Database::Sqlite || self.intake().index.pending() < RUN_LEAST {
+        if self.store().engine() != Database::Sqlite {
             return;
         }
-        if let Err(failure) = self.write_run().await {
+        if let Err(failure) = self.move_run_on().await {
             tracing::warn!(%failure, "a run of the user index was cut off and will be written again");
         }
     }
 
-    async fn write_run(&self) -> Result<(), Failure> {
+    async fn move_run_on(&self) -> Result<(), Failure> {
         let index = &self.intake().index;
-        let run = index.run();
-        index.merging(&run);
-        for slice in run.chunks(SLICE) {
-            self.commit(Merge(slice.to_vec())).await?;
+        let (pending, left) = (index.pending(), index.run_left());
+        let quiet = {
+            let mut looked = self.looked();
+            let unchanged = (looked.pending, looked.left) == (pending, left);
+            looked.unchanged = if unchanged { looked.unchanged.saturating_add(1) } else { 0 };
+            (looked.pending, looked.left) = (pending, left);
+            looked.unchanged >= QUIET_LOOKS
+        };
+        match left {
+            None if index.is_run_due() || (quiet && pending > 0) => self.begin_run().await,
+            None => Ok(()),
+            Some(0) => self.end_run().await,
+            Some(_) if quiet => {
+                while index.run_left().is_some_and(|left| left > 0) && index.pending() == pending {
+                    self.commit(Merge(Arc::clone(self.intake()))).await?;
+                }
+                Ok(())
+            }
+            Some(_) => Ok(()),
         }
-        let mut lines = BTreeMap::new();
-        for entry in &run {
-            let newest = lines.entry(entry.event_key).or_insert(entry.position);
-            *newest = entry.position.max(*newest);
+    }
+
+    fn looked(&self) -> std::sync::MutexGuard<'_, Looked> {
+        self.intake().looked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn begin_run(&self) -> Result<(), Failure> {
+        let index = &self.intake().index;
+        let ends = index.gather();
+        let indexed = self.read(user_index::indexed_positions).await?;
+        let mut run = Run::default();
+        for (event_key, end) in &ends {
+            let (event_key, end) = (*event_key, *end);
+            let mut after = indexed.get(&event_key).copied().unwrap_or(0);
+            while after < end {
+                let people = self.read(move |tx| user_index::tail(tx, event_key, after, end)).await?;
+                let Some((newest, _)) = people.last() else { break };
+                after = newest.position();
+                for (key, user) in &people {
+                    run.add(*key, user)?;
+                }
+            }
         }
-        self.commit(SetIndexed(lines)).await?;
-        index.merged(&run);
+        let sorted = tokio::task::spawn_blocking(move || {
+            run.sort();
+            run
+        });
+        let run = sorted.await.map_err(|_| Fault::Panicked)?;
+        tracing::debug!(users = run.len(), "a run of the user index begins");
+        self.looked().ends = ends;
+        index.begin(run);
+        Ok(())
+    }
+
+    async fn end_run(&self) -> Result<(), Failure> {
+        let ends = self.looked().ends.clone();
+        self.commit(SetIndexed(ends)).await?;
+        self.intake().index.end();
         Ok(())
     }
 }
 
-struct Load(std::sync::Arc<super::Intake>);
+/// [`Looked`] is the loop's alone; it lies with the index because the loop's steps do not outlive themselves.
+pub(crate) type LookedCell = Mutex<Looked>;
+
+struct Load(Arc<Intake>);
 
 impl Command for Load {
     type Output = ();
@@ -59,15 +119,21 @@ impl Command for Load {
     }
 }
 
-/// As urgent as the intake itself: it must keep up with it.
-struct Merge(Vec<Entry>);
+/// Writes a part of a run that nobody carries along.
+struct Merge(Arc<Intake>);
 
 impl Command for Merge {
     type Output = ();
     const NAME: &'static str = "merge_user_index";
-    const PRIORITY: Priority = Priority::Intake;
+    const PRIORITY: Priority = Priority::Background;
     fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<()>, Fault> {
-        each(batch, |merge| user_index::merge(tx, &merge.0))
+        each(batch, |merge| merge.0.index.carry(tx, SLICE))
+    }
+
+    fn committed(done: &[(&Self, &())]) {
+        for (merge, ()) in done {
+            merge.0.index.committed();
+        }
     }
 }
 

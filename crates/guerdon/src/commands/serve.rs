@@ -2,10 +2,10 @@ use super::{fail, say};
 use crate::settings::Settings;
 use guerdon_engine::{Clock, Engine, EngineMetrics};
 use guerdon_server::{App, HttpMetrics, Verifier};
-use guerdon_store::{Store, StoreMetrics};
+use guerdon_store::{Silence, Store, StoreMetrics};
 use prometheus_client::registry::Registry;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -18,11 +18,22 @@ pub(crate) fn run(settings: &Settings) -> ExitCode {
     for key in settings.without_effect() {
         tracing::warn!(key, "this setting has no effect in this version");
     }
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let silence = Arc::new(OnceLock::<Silence>::new());
+    let resting = Arc::clone(&silence);
+    let built = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        // A worker that rests has read whatever had arrived.
+        .on_thread_park(move || {
+            if let Some(silence) = resting.get() {
+                silence.falls();
+            }
+        })
+        .build();
+    let runtime = match built {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("cannot start: {error}")),
     };
-    match runtime.block_on(serve(settings)) {
+    match runtime.block_on(serve(settings, &silence)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => fail(&reason),
     }
@@ -37,7 +48,7 @@ fn start_log(settings: &Settings) -> Result<(), String> {
     started.map_err(|error| format!("the log cannot be started: {error}"))
 }
 
-async fn serve(settings: &Settings) -> Result<(), String> {
+async fn serve(settings: &Settings, silence: &OnceLock<Silence>) -> Result<(), String> {
     let listener = TcpListener::bind(settings.listen)
         .await
         .map_err(|error| format!("cannot listen on {}: {error}", settings.listen))?;
@@ -52,6 +63,7 @@ async fn serve(settings: &Settings) -> Result<(), String> {
         Store::open(&settings.database, &settings.store, &store_metrics, move || store_clock.now())
     })
     .map_err(|fault| fault.to_string())?;
+    let _ = silence.set(store.silence());
     let options = settings.engine;
     let engine_metrics = EngineMetrics::register(&mut registry);
     let engine =

@@ -3,157 +3,275 @@
 //! Users come in random order, and a B-tree that is written in random order dirties a page for each of them. So the
 //! index is written later, in sorted runs: whoever is not in it yet is kept in memory, and the tail of the table tells
 //! who that is when the process starts. The index's primary key stays as the net beneath.
+//!
+//! A run is not written by itself: each group of people who join carries a part of it along in its own transaction, so
+//! that there is no second commit to wait for and no moment at which everybody waits.
 
+mod run;
+
+pub use run::Run;
+
+use super::{RequestRow, find_at};
 use crate::fault::Fault;
-use crate::param::Param;
 use crate::statement::statements;
 use crate::tx::Tx;
 use guerdon_core::UserId;
 use guerdon_core::requests::{LINE_BITS, LineKey};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 statements! {
     POSITION = "SELECT position FROM request_users WHERE user_id = $1 AND event_key = $2";
     OF_USER = "SELECT event_key, position FROM request_users WHERE user_id = $1 ORDER BY event_key DESC LIMIT $2";
     MERGE = "INSERT INTO request_users (user_id, event_key, position) VALUES ($1, $2, $3)
         ON CONFLICT (user_id, event_key) DO NOTHING";
-    TAILS = "SELECT event_key, indexed_position, last_position FROM event_lines
-        WHERE indexed_position < last_position ORDER BY event_key";
+    LINES = "SELECT event_key, indexed_position, last_position, swept_position FROM event_lines ORDER BY event_key";
     TAIL = "SELECT line, user_id FROM requests WHERE line > $1 AND line <= $2 ORDER BY line LIMIT $3";
     SET_INDEXED = "UPDATE event_lines SET indexed_position = $2 WHERE event_key = $1 AND indexed_position < $2";
     FORGET = "DELETE FROM request_users WHERE event_key = $1 AND user_id IN (
         SELECT user_id FROM requests WHERE line > $2 AND line <= $3)";
-    INDEXED = "SELECT event_key, indexed_position FROM event_lines WHERE indexed_position > 0 ORDER BY event_key";
 }
 
 /// How many are read from the tail at a time.
-const TAIL_ROWS: i64 = 10_000;
+pub const TAIL_ROWS: i64 = 10_000;
+
+/// A run is worth its pages when several of its users fall on each of them, so it grows with the index, within bounds:
+/// the least is a few megabytes in memory, the most some 40.
+const RUN_LEAST: u64 = 100_000;
+const RUN_MOST: u64 = 1_000_000;
+const RUN_SHARE: u64 = 10;
 
 #[derive(Debug, Default)]
-pub struct UserIndex(RwLock<Pending>);
-
-#[derive(Debug, Default)]
-struct Pending {
-    /// By event, then by user: the position.
-    lines: HashMap<i64, HashMap<Box<str>, i64>>,
-    count: usize,
-    /// Who joined in the transaction under way, by its number; where it says more than the table, the table is right.
-    uncommitted: (u64, HashMap<(i64, Box<str>), i64>),
-    /// How often the file had been reopened when all this was read.
-    recoveries: u64,
-    /// Lines of which anything is in the index; all others need no look-up.
-    indexed: HashSet<i64>,
+pub struct UserIndex {
+    hasher: RandomState,
+    state: RwLock<State>,
 }
 
-/// A user's place that is yet to be written to the index.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Entry {
-    pub user_id: Box<str>,
-    pub event_key: i64,
-    pub position: i64,
+#[derive(Debug, Default)]
+struct State {
+    /// Who joined since the last run began.
+    fresh: Places,
+    /// Who is being written to the index.
+    leaving: Places,
+    run: Option<Arc<Run>>,
+    /// How much of the run is durably in the index.
+    written: usize,
+    /// How much of it will be once the transaction under way is committed.
+    carried: Option<usize>,
+    /// Who joined in the transaction under way, by its number; where it says more than the table, the table is right.
+    uncommitted: (u64, HashMap<(i64, Box<str>), LineKey>),
+    /// How often the file had been reopened when all this was read.
+    recoveries: u64,
+    /// Lines of which anything may be in the index; all others need no look-up.
+    indexed: HashSet<i64>,
+    indexed_rows: u64,
+}
+
+/// Places in lines by the hash of the line and the user: the table tells whether it is really them.
+#[derive(Debug, Default)]
+struct Places {
+    by_hash: HashMap<u64, LineKey, BuildHasherDefault<AsIs>>,
+    /// Further places of the same hash.
+    twins: Vec<(u64, LineKey)>,
+    /// The last position of each line.
+    ends: BTreeMap<i64, i64>,
+}
+
+impl Places {
+    fn len(&self) -> usize {
+        self.by_hash.len() + self.twins.len()
+    }
+
+    fn insert(&mut self, hash: u64, key: LineKey) {
+        match self.by_hash.entry(hash) {
+            std::collections::hash_map::Entry::Vacant(entry) => {
+                entry.insert(key);
+            }
+            std::collections::hash_map::Entry::Occupied(entry) if *entry.get() == key => return,
+            std::collections::hash_map::Entry::Occupied(_) => self.twins.push((hash, key)),
+        }
+        let end = self.ends.entry(key.event_key()).or_default();
+        *end = key.position().max(*end);
+    }
+
+    fn find(&self, hash: u64) -> impl Iterator<Item = LineKey> + '_ {
+        let twins = self.twins.iter().filter(move |(twin, _)| *twin == hash).map(|(_, key)| *key);
+        self.by_hash.get(&hash).copied().into_iter().chain(twins)
+    }
+}
+
+/// For keys that are hashes already.
+#[derive(Debug, Default)]
+struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
 }
 
 impl UserIndex {
-    fn read(&self) -> RwLockReadGuard<'_, Pending> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Pending> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hash(&self, event_key: i64, user: &str) -> u64 {
+        self.hasher.hash_one((event_key, user))
     }
 
     /// How many are not in the index yet.
     pub fn pending(&self) -> usize {
-        self.read().count
+        let state = self.read();
+        state.fresh.len() + state.leaving.len()
     }
 
     /// Notes people who are durably in line.
     pub fn joined<'a>(&self, people: impl Iterator<Item = (LineKey, &'a UserId)>) {
-        let mut pending = self.write();
+        let mut state = self.write();
         for (key, user) in people {
-            let line = pending.lines.entry(key.event_key()).or_default();
-            if line.insert(user.as_str().into(), key.position()).is_none() {
-                pending.count += 1;
-            }
+            let hash = self.hash(key.event_key(), user.as_str());
+            state.fresh.insert(hash, key);
+        }
+        if let Some(written) = state.carried.take() {
+            state.written = written;
         }
     }
 
     /// Notes somebody who is in line once this transaction is committed. Needed where commands of one transaction are
     /// applied one by one.
     pub fn joins(&self, tx: &Tx<'_>, key: LineKey, user: &UserId) {
-        let mut pending = self.write();
-        if pending.uncommitted.0 != tx.number() {
-            pending.uncommitted = (tx.number(), HashMap::new());
+        let mut state = self.write();
+        if state.uncommitted.0 != tx.number() {
+            state.uncommitted = (tx.number(), HashMap::new());
         }
-        pending.uncommitted.1.insert((key.event_key(), user.as_str().into()), key.position());
+        state.uncommitted.1.insert((key.event_key(), user.as_str().into()), key);
     }
 
-    /// Everybody who is not in the index yet, sorted as the index is.
-    pub fn run(&self) -> Vec<Entry> {
-        let pending = self.read();
-        let mut run = Vec::with_capacity(pending.count);
-        for (event_key, line) in &pending.lines {
-            run.extend(line.iter().map(|(user, position)| Entry {
-                user_id: user.clone(),
-                event_key: *event_key,
-                position: *position,
-            }));
-        }
-        drop(pending);
-        run.sort_unstable();
-        run
+    /// Whether enough people wait for a run to be worth it.
+    pub fn is_run_due(&self) -> bool {
+        let state = self.read();
+        let least = (state.indexed_rows / RUN_SHARE).clamp(RUN_LEAST, RUN_MOST);
+        u64::try_from(state.fresh.len()).unwrap_or(u64::MAX) >= least
     }
 
-    /// Forgets those who are durably in the index now.
-    pub fn merged(&self, run: &[Entry]) {
-        let mut pending = self.write();
-        for entry in run {
-            let Some(line) = pending.lines.get_mut(&entry.event_key) else { continue };
-            if line.remove(&entry.user_id).is_some() {
-                pending.count -= 1;
+    /// How much of the run under way is still to be written, if there is one.
+    pub fn run_left(&self) -> Option<usize> {
+        let state = self.read();
+        state.run.as_ref().map(|run| run.len() - state.written)
+    }
+
+    /// Begins a run, or a run anew that could not be begun before: where each of its lines ends.
+    pub fn gather(&self) -> BTreeMap<i64, i64> {
+        let mut state = self.write();
+        if state.leaving.len() == 0 {
+            state.leaving = std::mem::take(&mut state.fresh);
+            let lines: Vec<_> = state.leaving.ends.keys().copied().collect();
+            state.indexed.extend(lines);
+        }
+        state.leaving.ends.clone()
+    }
+
+    /// From here on the run is carried along by whatever is committed.
+    pub fn begin(&self, run: Run) {
+        let mut state = self.write();
+        // Somebody may have read everything anew in the meantime.
+        if state.leaving.len() > 0 {
+            (state.run, state.written, state.carried) = (Some(Arc::new(run)), 0, None);
+        }
+    }
+
+    /// The run is in the index, and the table says so.
+    pub fn end(&self) {
+        let mut state = self.write();
+        state.indexed_rows += u64::try_from(state.leaving.len()).unwrap_or(0);
+        state.leaving = Places::default();
+        state.run = None;
+    }
+
+    /// Writes the next part of the run under way, if there is one, in this transaction; [`Self::joined`] or
+    /// [`Self::committed`] then says that it was committed. Called first in every transaction that will say so, since it
+    /// also forgets what one carried that was undone.
+    pub fn carry(&self, tx: &mut Tx<'_>, rows: usize) -> Result<(), Fault> {
+        let (run, from) = {
+            let mut state = self.write();
+            state.carried = None;
+            match &state.run {
+                Some(run) if state.recoveries == tx.recoveries() => (Arc::clone(run), state.written),
+                _ => return Ok(()),
             }
-            pending.indexed.insert(entry.event_key);
+        };
+        let to = (from + rows).min(run.len());
+        if from < to {
+            run::write(tx, &run, from..to)?;
+            self.write().carried = Some(to);
         }
-        pending.lines.retain(|_, line| !line.is_empty());
+        Ok(())
     }
 
-    /// Marks the lines of a run whose first part is in the index, so that it is looked up there.
-    pub fn merging(&self, run: &[Entry]) {
-        self.write().indexed.extend(run.iter().map(|entry| entry.event_key));
+    pub fn committed(&self) {
+        self.joined(std::iter::empty());
     }
 
-    pub(super) fn positions(
+    /// The request of each of these users in the event's line, if they stand there.
+    pub(super) fn standing(
         &self,
         tx: &mut Tx<'_>,
         event_key: i64,
         users: &[&UserId],
-    ) -> Result<Vec<Option<i64>>, Fault> {
+    ) -> Result<Vec<Option<RequestRow>>, Fault> {
         if self.read().recoveries != tx.recoveries() {
             self.load(tx)?;
         }
-        let (mut found, indexed) = {
-            let pending = self.read();
-            let line = pending.lines.get(&event_key);
-            let (number, uncommitted) = &pending.uncommitted;
-            let place = |user: &&UserId| {
-                let here = (*number == tx.number() && !uncommitted.is_empty())
-                    .then(|| uncommitted.get(&(event_key, Box::from(user.as_str()))).copied());
-                line.and_then(|line| line.get(user.as_str()).copied()).or(here.flatten())
-            };
-            (users.iter().map(place).collect::<Vec<_>>(), pending.indexed.contains(&event_key))
+        let mut found: Vec<Option<RequestRow>> = Vec::with_capacity(users.len());
+        let mut known: Vec<(usize, LineKey)> = Vec::new();
+        let indexed = {
+            let state = self.read();
+            let (number, uncommitted) = &state.uncommitted;
+            let apart = *number == tx.number() && !uncommitted.is_empty();
+            for (index, user) in users.iter().enumerate() {
+                let hash = self.hash(event_key, user.as_str());
+                known.extend(state.fresh.find(hash).chain(state.leaving.find(hash)).map(|key| (index, key)));
+                if apart && let Some(key) = uncommitted.get(&(event_key, user.as_str().into())) {
+                    known.push((index, *key));
+                }
+                found.push(None);
+            }
+            state.indexed.contains(&event_key)
         };
+        for (index, key) in known {
+            if let Some(row) = find_at(tx, key)?.filter(|row| row.user_id == *users[index]) {
+                found[index] = Some(row);
+            }
+        }
         if indexed {
-            for (place, user) in found.iter_mut().zip(users) {
-                if place.is_none() {
-                    let params = [user.as_str().into(), event_key.into()];
-                    *place = tx.query_one(&POSITION, &params, |row| row.int(0))?;
+            for (row, user) in found.iter_mut().zip(users).filter(|(row, _)| row.is_none()) {
+                let params = [user.as_str().into(), event_key.into()];
+                if let Some(position) = tx.query_one(&POSITION, &params, |row| row.int(0))? {
+                    let there = find_at(tx, LineKey::new(event_key, position))?;
+                    // The table has the last word on who stands at a position.
+                    *row = there.filter(|row| row.user_id == **user);
                 }
             }
         }
         Ok(found)
     }
 
+    /// Where a user may stand; the table tells whether it is really them.
     pub(super) fn keys_of_user(
         &self,
         tx: &mut Tx<'_>,
@@ -162,11 +280,12 @@ impl UserIndex {
     ) -> Result<Vec<LineKey>, Fault> {
         let params = [user.as_str().into(), limit.into()];
         let mut keys = tx.query(&OF_USER, &params, |row| Ok(LineKey::new(row.int(0)?, row.int(1)?)))?;
-        let pending = self.read();
-        let waiting = pending.lines.iter().filter_map(|(event_key, line)| {
-            line.get(user.as_str()).map(|position| LineKey::new(*event_key, *position))
-        });
-        keys.extend(waiting);
+        let state = self.read();
+        for places in [&state.fresh, &state.leaving] {
+            for event_key in places.ends.keys() {
+                keys.extend(places.find(self.hash(*event_key, user.as_str())));
+            }
+        }
         keys.sort_unstable();
         keys.dedup();
         Ok(keys)
@@ -174,60 +293,53 @@ impl UserIndex {
 
     /// Reads again from the database what is not in the index: the tail of each line.
     pub fn load(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
-        let mut fresh = Pending { recoveries: tx.recoveries(), ..Pending::default() };
-        for key in tx.query(&INDEXED, &[], |row| row.int(0))? {
-            fresh.indexed.insert(key);
-        }
-        let tails = tx.query(&TAILS, &[], |row| Ok((row.int(0)?, row.int(1)?, row.int(2)?)))?;
-        for (event_key, mut after, last) in tails {
+        let mut state = State { recoveries: tx.recoveries(), ..State::default() };
+        let lines = tx.query(&LINES, &[], |row| Ok((row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?)))?;
+        for (event_key, indexed, last, swept) in lines {
+            state.indexed_rows += u64::try_from(indexed - swept).unwrap_or(0);
             // A run that was cut off may have written any part of the tail.
-            fresh.indexed.insert(event_key);
+            if last > 0 {
+                state.indexed.insert(event_key);
+            }
+            let mut after = indexed;
             while after < last {
-                let params = [
-                    LineKey::new(event_key, after).raw().into(),
-                    LineKey::new(event_key, (1 << LINE_BITS) - 1).raw().into(),
-                    TAIL_ROWS.into(),
-                ];
-                let rows =
-                    tx.query(&TAIL, &params, |row| Ok((row.int(0)?, Box::<str>::from(row.text(1)?))))?;
+                let rows = tail(tx, event_key, after, last)?;
                 let Some((newest, _)) = rows.last() else { break };
-                after = LineKey::from_raw(*newest).position();
-                let line = fresh.lines.entry(event_key).or_default();
+                after = newest.position();
                 for (key, user) in rows {
-                    if line.insert(user, LineKey::from_raw(key).position()).is_none() {
-                        fresh.count += 1;
-                    }
+                    state.fresh.insert(self.hash(event_key, &user), key);
                 }
             }
         }
-        *self.write() = fresh;
+        *self.write() = state;
         Ok(())
     }
 }
 
-/// Writes a part of a run to the index. A row that is there already, from a run that was cut off, must say the same.
-pub fn merge(tx: &mut Tx<'_>, entries: &[Entry]) -> Result<(), Fault> {
-    let rows = entries.iter().map(|entry| -> [Param<'_>; 3] {
-        [Param::Text(&entry.user_id), entry.event_key.into(), entry.position.into()]
-    });
-    let written = tx.execute_rows(&MERGE, rows)?;
-    if written == u64::try_from(entries.len()).unwrap_or(u64::MAX) {
-        return Ok(());
-    }
-    for entry in entries {
-        let params = [Param::Text(&entry.user_id), entry.event_key.into()];
-        let there = tx.query_one(&POSITION, &params, |row| row.int(0))?;
-        if there != Some(entry.position) {
-            let user = &entry.user_id;
-            return Err(Fault::inconsistent(format!("{user} stands twice in the line {}", entry.event_key)));
-        }
-    }
-    Ok(())
+/// Who stands in a line after a position, as far as another; some at a time.
+pub fn tail(
+    tx: &mut Tx<'_>,
+    event_key: i64,
+    after: i64,
+    up_to: i64,
+) -> Result<Vec<(LineKey, Box<str>)>, Fault> {
+    let params = [
+        LineKey::new(event_key, after).raw().into(),
+        LineKey::new(event_key, up_to.min((1 << LINE_BITS) - 1)).raw().into(),
+        TAIL_ROWS.into(),
+    ];
+    tx.query(&TAIL, &params, |row| Ok((LineKey::from_raw(row.int(0)?), row.text(1)?.into())))
+}
+
+/// How far each line is in the index.
+pub fn indexed_positions(tx: &mut Tx<'_>) -> Result<BTreeMap<i64, i64>, Fault> {
+    let lines = tx.query(&LINES, &[], |row| Ok((row.int(0)?, row.int(1)?)))?;
+    Ok(lines.into_iter().collect())
 }
 
 /// Notes how far each line of a whole run is in the index.
-pub fn set_indexed(tx: &mut Tx<'_>, lines: &BTreeMap<i64, i64>) -> Result<(), Fault> {
-    for (event_key, position) in lines {
+pub fn set_indexed(tx: &mut Tx<'_>, ends: &BTreeMap<i64, i64>) -> Result<(), Fault> {
+    for (event_key, position) in ends {
         tx.execute(&SET_INDEXED, &[(*event_key).into(), (*position).into()])?;
     }
     Ok(())
@@ -237,8 +349,25 @@ pub fn set_indexed(tx: &mut Tx<'_>, lines: &BTreeMap<i64, i64>) -> Result<(), Fa
 pub(super) fn forget(
     tx: &mut Tx<'_>,
     event_key: i64,
-    after: Param<'_>,
-    up_to: Param<'_>,
+    after: crate::param::Param<'_>,
+    up_to: crate::param::Param<'_>,
 ) -> Result<(), Fault> {
     tx.execute(&FORGET, &[event_key.into(), after, up_to]).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LineKey, Places};
+
+    #[test]
+    fn users_of_one_hash_are_told_apart() {
+        let mut places = Places::default();
+        let (first, second) = (LineKey::new(1, 1), LineKey::new(1, 2));
+        places.insert(7, first);
+        places.insert(7, second);
+        places.insert(7, first);
+        places.insert(8, LineKey::new(2, 9));
+        assert_eq!(places.find(7).collect::<Vec<_>>(), [first, second]);
+        assert_eq!((places.len(), places.ends.len(), places.ends[&1]), (3, 2, 2));
+    }
 }

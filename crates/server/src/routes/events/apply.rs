@@ -1,11 +1,11 @@
 use crate::app::App;
 use crate::identity::{Caller, Participate};
+use crate::json;
 use crate::path::Id;
-use crate::prefer;
+use crate::prefer::Patience;
 use crate::problem::Problem;
-use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use guerdon_core::EventId;
 use guerdon_core::requests::{RequestState, RequestView};
@@ -22,9 +22,8 @@ pub(crate) async fn handle(
     State(app): State<Arc<App>>,
     caller: Caller<Participate>,
     Id(event_id): Id<EventId>,
-    headers: HeaderMap,
+    Patience(patience): Patience,
 ) -> Result<Response, Problem> {
-    let patience = prefer::wait(&headers);
     let applied = app.engine.apply(event_id, caller.user_id().clone()).await?;
     let mut view = RequestView::of(&applied.request, applied.decided_position, None, app.engine.now());
     let mut finished = matches!(applied.request.state, RequestState::Finished { .. });
@@ -37,7 +36,7 @@ pub(crate) async fn handle(
     let waited = patience.is_some() && finished;
     let status = if applied.duplicate || waited { StatusCode::OK } else { StatusCode::ACCEPTED };
     let location = format!("/v1/requests/{}", view.request_id);
-    let mut response = (status, [(header::LOCATION, location)], Json(view)).into_response();
+    let mut response = (status, [(header::LOCATION, location)], json::answer(&view)).into_response();
     if waited {
         response.headers_mut().insert("preference-applied", HeaderValue::from_static("wait"));
     }

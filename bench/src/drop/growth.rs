@@ -1,0 +1,228 @@
+//! The drop on the embedded store as its table grows: full tables must not be slow tables.
+
+use super::load::{self, Crowd, Plan};
+use super::targets::{Running, Target, sqlite_in};
+use super::{SECRET, figure};
+use crate::report;
+use clap::Args;
+use guerdon_core::{EventId, UserId};
+use guerdon_engine::{Clock, Engine, EngineMetrics, EngineOptions, UnknownUsers};
+use guerdon_store::{Database, Stopwatch, Store, StoreMetrics, StoreOptions};
+use prometheus_client::registry::Registry;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// How many apply at once while the table is filled.
+const FILLERS: usize = 1_500;
+/// Those who are measured have numbers from here on.
+const CROWD_FIRST: u32 = 100_000_000;
+const CROWD: u32 = 400_000;
+
+#[derive(Debug, Args)]
+pub(crate) struct GrowthOptions {
+    /// The server's binary
+    #[arg(long, default_value = "target/release/guerdon")]
+    guerdon: PathBuf,
+    /// For the handler that does nothing
+    #[arg(long, value_name = "URL")]
+    postgres: String,
+    /// How many requests the table holds
+    #[arg(long, default_values_t = [0, 1_000_000, 10_000_000])]
+    stored: Vec<u32>,
+    #[arg(long, default_value_t = 64)]
+    connections: usize,
+    #[arg(long, default_value_t = 6)]
+    seconds: u64,
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    #[arg(long, default_value = "bench/results/growth.json")]
+    save: PathBuf,
+}
+
+#[derive(Debug, Serialize)]
+struct Growth {
+    stored: i64,
+    requests_per_second: f64,
+    /// Against the handler that does nothing, in the same round.
+    ratio: f64,
+    /// Of the ratio with the smallest table.
+    of_empty: f64,
+    p99_ms: f64,
+    p999_ms: f64,
+    /// No transaction took longer, as far as the buckets of the metric tell.
+    longest_commit_ms: f64,
+    peak_memory_mb: u64,
+    database_mb: u64,
+}
+
+pub(super) fn run(options: &GrowthOptions) -> Result<(), Box<dyn std::error::Error>> {
+    let guerdon = options.guerdon.canonicalize()?;
+    let folder = Arc::new(tempfile::tempdir()?);
+    Running::on_sqlite(&guerdon, &folder)?.open_drop(1_000_000_000)?;
+    let mut figures: Vec<Growth> = Vec::new();
+    let mut crowd_first = CROWD_FIRST;
+    let mut filled = 0;
+    for stored in &options.stored {
+        if *stored > filled {
+            fill(&folder, filled..*stored)?;
+            filled = *stored;
+        }
+        let mut rounds = Vec::new();
+        for _ in 0..options.rounds {
+            let crowd = Crowd::new(crowd_first, CROWD, SECRET)?;
+            crowd_first += CROWD;
+            rounds.push(measure(options, &guerdon, &folder, &crowd)?);
+        }
+        rounds.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
+        let worst = rounds.iter().map(|round| round.longest_commit_ms).fold(0.0, f64::max);
+        let mut middle = rounds.swap_remove(rounds.len() / 2);
+        middle.longest_commit_ms = worst;
+        middle.of_empty = middle.ratio / figures.first().map_or(middle.ratio, |first| first.ratio);
+        figures.push(middle);
+    }
+    let heads = [
+        "stored",
+        "req/s",
+        "ratio",
+        "of empty",
+        "p99 ms",
+        "p99.9 ms",
+        "longest commit ms",
+        "memory MB",
+        "file MB",
+    ];
+    let mut rows = vec![heads.map(String::from).to_vec()];
+    rows.extend(figures.iter().map(row));
+    report::print_table(&rows);
+    report::save(&options.save, &figures)
+}
+
+fn row(growth: &Growth) -> Vec<String> {
+    vec![
+        growth.stored.to_string(),
+        format!("{:.0}", growth.requests_per_second),
+        format!("{:.2}", growth.ratio),
+        format!("{:.2}", growth.of_empty),
+        format!("{:.2}", growth.p99_ms),
+        format!("{:.2}", growth.p999_ms),
+        format!("<= {:.0}", growth.longest_commit_ms),
+        growth.peak_memory_mb.to_string(),
+        growth.database_mb.to_string(),
+    ]
+}
+
+fn measure(
+    options: &GrowthOptions,
+    guerdon: &Path,
+    folder: &Arc<tempfile::TempDir>,
+    crowd: &Crowd,
+) -> Result<Growth, Box<dyn std::error::Error>> {
+    let plan = Plan {
+        connections: options.connections,
+        warm_up: Duration::from_secs(1),
+        time: Duration::from_secs(options.seconds),
+        rate: None,
+    };
+    let nothing = {
+        let running = Target::Nothing.start(guerdon, &options.postgres, None, 0)?;
+        load::run(&running.addresses, crowd, plan)?.rate()
+    };
+    let running = Running::on_sqlite(guerdon, folder)?;
+    let before = running.stored()?;
+    let outcome = load::run(&running.addresses, crowd, plan)?;
+    let stored = running.stored()?;
+    if stored - before != i64::try_from(outcome.accepted)? {
+        return Err(format!("{} accepted, {} stored", outcome.accepted, stored - before).into());
+    }
+    let figure = figure("", options.connections, 0, &outcome, plan);
+    let growth = Growth {
+        stored: before,
+        requests_per_second: figure.requests_per_second,
+        ratio: outcome.rate() / nothing,
+        of_empty: 1.0,
+        p99_ms: figure.p99_ms,
+        p999_ms: figure.p999_ms,
+        longest_commit_ms: longest_commit_ms(&running.metrics()?),
+        peak_memory_mb: running.peak_memory_mb()?,
+        database_mb: std::fs::metadata(folder.path().join("guerdon.db"))?.len() >> 20,
+    };
+    println!("{}", row(&growth).join("  "));
+    Ok(growth)
+}
+
+/// The bound of the highest bucket that holds anything, over all kinds of command.
+fn longest_commit_ms(metrics: &str) -> f64 {
+    let mut longest = 0.0;
+    let mut below = 0.0;
+    for line in metrics.lines() {
+        let Some(rest) = line.strip_prefix("guerdon_store_group_seconds_bucket{le=\"") else { continue };
+        let Some((bound, rest)) = rest.split_once('"') else { continue };
+        // This one is over before anybody is served.
+        if rest.contains("load_user_index") {
+            continue;
+        }
+        let Some(count) = rest.rsplit(' ').next().and_then(|count| count.parse::<f64>().ok()) else {
+            continue;
+        };
+        // The buckets of one command follow each other from the lowest, each with the count of all below it.
+        if count < below {
+            below = 0.0;
+        }
+        if count > below {
+            longest = bound.parse::<f64>().unwrap_or(f64::INFINITY).max(longest);
+        }
+        below = count;
+    }
+    longest * 1_000.0
+}
+
+/// Lets people apply in this process, as the server would let them.
+fn fill(folder: &tempfile::TempDir, people: std::ops::Range<u32>) -> Result<(), Box<dyn std::error::Error>> {
+    println!("filling the table up to {} requests", people.end);
+    let started = Stopwatch::start();
+    let database = Database::parse(&sqlite_in(folder))?;
+    let mut registry = Registry::default();
+    let clock = Arc::new(Clock::new(0));
+    let store_clock = Arc::clone(&clock);
+    let store_metrics = StoreMetrics::register(&mut registry);
+    let store = Store::open(&database, &StoreOptions::default(), &store_metrics, move || store_clock.now())?;
+    let options = EngineOptions {
+        unknown_users: UnknownUsers::Accept,
+        requests_ttl: Duration::from_hours(24),
+        requests_ttl_after_event: Duration::from_hours(24),
+        allocations_lease: Duration::from_mins(1),
+    };
+    let metrics = EngineMetrics::register(&mut registry);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let engine =
+        runtime.block_on(Engine::start(store, clock, options, metrics)).map_err(|e| e.to_string())?;
+    let next = Arc::new(AtomicU32::new(people.start));
+    let end = people.end;
+    runtime.block_on(async {
+        let mut tasks = Vec::new();
+        for _ in 0..FILLERS {
+            let (engine, next) = (Arc::clone(&engine), Arc::clone(&next));
+            tasks.push(tokio::spawn(async move {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= end {
+                        return Ok::<(), String>(());
+                    }
+                    let event = EventId::parse("drop")?;
+                    let user = UserId::parse(load::name(number))?;
+                    engine.apply(event, user).await.map_err(|failure| failure.to_string())?;
+                }
+            }));
+        }
+        for task in tasks {
+            task.await.map_err(|error| error.to_string())??;
+        }
+        Ok::<(), String>(())
+    })?;
+    engine.close();
+    println!("filled in {:.0} s", started.elapsed().as_secs_f64());
+    Ok(())
+}
