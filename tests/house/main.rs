@@ -16,6 +16,8 @@ mod crash;
 mod cut_off;
 mod disk_errors;
 mod documents;
+mod draw_documents;
+mod held_open;
 mod identity;
 mod invariants;
 mod requests;

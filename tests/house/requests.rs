@@ -1,8 +1,9 @@
 //! Requests: one for each user, in the order people lined up, exactly as many winners as there are places.
 
 use crate::invariants;
-use crate::support::{BINARY, Cluster, at_once, on_every_setup, operator, token};
+use crate::support::{BINARY, Cluster, at_once, on_every_setup, operator, seconds_now, sign, token};
 use guerdon_harness::api::drop_body;
+use guerdon_harness::postgres_server::PostgresServer;
 use guerdon_harness::{Api, Server, ServerOptions, TestDatabase, TestEngine, until};
 use serde_json::{Value, json};
 use std::sync::Mutex;
@@ -77,9 +78,9 @@ fn a_requests_story(cluster: &Cluster) {
 
 fn a_thousand_tries_make_one_request(cluster: &Cluster) {
     open_drop(&cluster.operator(0), "drop_1", 10);
-    let ids = at_once(20, |caller| {
+    let ids = at_once(100, |caller| {
         let api = user(cluster, caller, "u-1");
-        let tries = (0..50).map(|_| api.post("/v1/events/drop_1/requests", &json!({})));
+        let tries = (0..10).map(|_| api.post("/v1/events/drop_1/requests", &json!({})));
         tries
             .map(|answer| (answer.status, answer.json()["requestId"].as_str().unwrap().to_owned()))
             .collect::<Vec<_>>()
@@ -92,8 +93,9 @@ fn a_thousand_tries_make_one_request(cluster: &Cluster) {
 }
 
 fn more_people_than_places(cluster: &Cluster) {
-    const PEOPLE: usize = 2_000;
-    open_drop(&cluster.operator(0), "drop_1", 150);
+    const PEOPLE: usize = 20_000;
+    const PLACES: i64 = 500;
+    open_drop(&cluster.operator(0), "drop_1", PLACES);
     let next = AtomicUsize::new(0);
     at_once(16, |caller| {
         loop {
@@ -112,10 +114,10 @@ fn more_people_than_places(cluster: &Cluster) {
     });
     let mut sql = cluster.database.sql();
     assert_eq!(sql.number("SELECT COUNT(*) FROM requests"), i64::try_from(PEOPLE).unwrap());
-    assert_eq!(sql.number("SELECT COUNT(*) FROM requests WHERE result = 1"), 150);
+    assert_eq!(sql.number("SELECT COUNT(*) FROM requests WHERE result = 1"), PLACES);
     assert_eq!(
         sql.number("SELECT MAX(line) - MIN(line) FROM requests WHERE result = 1"),
-        149,
+        PLACES - 1,
         "the first ones"
     );
     invariants::check_lines(&cluster.database);
@@ -338,6 +340,152 @@ fn postgres_server_killed_ten_times_during_a_surge() {
 #[test]
 fn postgres_one_of_two_servers_killed_ten_times_during_a_surge() {
     killed_during_a_surge(TestEngine::Postgres, 2);
+}
+
+/// A PostgreSQL that is killed in the middle of a surge takes nothing with it that was acknowledged.
+#[test]
+fn postgres_killed_during_a_surge() {
+    const PEOPLE: usize = 2_000;
+    let mut postgres = PostgresServer::start();
+    let database = TestDatabase::on_postgres(&postgres.url());
+    let options = ServerOptions::on(&database.url);
+    let servers = [Server::start(BINARY, &options), Server::start(BINARY, &options)];
+    open_drop(&operator(&servers[0]), "drop_1", 300);
+    let (next, answered) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let acknowledged = std::thread::scope(|scope| {
+        let surge = scope.spawn(|| {
+            at_once(12, |caller| {
+                let mut acknowledged = Vec::new();
+                loop {
+                    let number = next.fetch_add(1, Ordering::SeqCst);
+                    if number >= PEOPLE {
+                        return acknowledged;
+                    }
+                    // Whoever is not answered tries again until they are.
+                    let request = until("an answer", Duration::from_secs(60), || {
+                        let api = as_user(&servers[caller % 2], number);
+                        let answer = api.post("/v1/events/drop_1/requests", &json!({}));
+                        assert!(matches!(answer.status, 200 | 202 | 503), "{}", answer.text);
+                        (answer.status != 503).then(|| answer.json())
+                    });
+                    answered.fetch_add(1, Ordering::SeqCst);
+                    acknowledged.push((number, request));
+                }
+            })
+        });
+        for killed_at in [300, 900] {
+            until("the surge to go on", Duration::from_secs(60), || {
+                (answered.load(Ordering::SeqCst) >= killed_at).then_some(())
+            });
+            postgres.kill();
+            postgres.start_again();
+        }
+        surge.join().unwrap()
+    });
+    for (number, first) in acknowledged.into_iter().flatten() {
+        let path = format!("/v1/requests/{}", first["requestId"].as_str().unwrap());
+        let request = as_user(&servers[0], number).get(&path).expect(200).json();
+        assert_eq!(request["position"], first["position"], "a place once given stays");
+        assert_eq!(request["resultCode"], first["resultCode"]);
+    }
+    let mut sql = database.sql();
+    assert_eq!(sql.number("SELECT COUNT(*) FROM requests"), i64::try_from(PEOPLE).unwrap());
+    assert_eq!(sql.number("SELECT COUNT(*) FROM requests WHERE result = 1"), 300);
+    invariants::check_lines(&database);
+}
+
+/// SQLite's user index is written later: people are found before, while and after it is, whatever is killed meanwhile.
+#[test]
+fn sqlite_finds_people_whether_they_are_in_the_index_or_not() {
+    const PEOPLE: usize = 800;
+    let database = TestDatabase::new(TestEngine::Sqlite);
+    let options = ServerOptions::on(&database.url);
+    let mut server = Server::start(BINARY, &options);
+    open_drop(&operator(&server), "drop_1", 100);
+    open_drop(&operator(&server), "drop_2", 100);
+    let apply = |server: &Server, event: &str, expected: u16| {
+        at_once(8, |caller| {
+            for number in (caller..PEOPLE).step_by(8) {
+                let path = format!("/v1/events/{event}/requests");
+                as_user(server, number).post(&path, &json!({})).expect(expected);
+            }
+        });
+    };
+    let indexed = |server: &Server| {
+        until("everybody to be in the index", Duration::from_secs(30), || {
+            let sql = "SELECT COUNT(*) FROM event_lines WHERE indexed_position < last_position";
+            (database.sql().number(sql) == 0).then_some(())
+        });
+        apply(server, "drop_1", 200);
+        let mine = as_user(server, 7).get("/v1/me/requests").expect(200).json();
+        assert_eq!(mine["items"].as_array().unwrap().len(), 2, "{mine}");
+    };
+    apply(&server, "drop_1", 202);
+    apply(&server, "drop_2", 202);
+    apply(&server, "drop_1", 200);
+    indexed(&server);
+    let in_index = "SELECT COUNT(*) FROM request_users";
+    let everybody = i64::try_from(2 * PEOPLE).unwrap();
+    assert_eq!(database.sql().number(in_index), everybody);
+    server.kill();
+    // As a run leaves it that was cut off: some of it is there, and nothing says how much.
+    database.sql().run("DELETE FROM request_users WHERE position % 3 = 0");
+    database.sql().run("UPDATE event_lines SET indexed_position = 0");
+    server = Server::start(BINARY, &options);
+    apply(&server, "drop_2", 200);
+    indexed(&server);
+    assert_eq!(database.sql().number(in_index), everybody, "the rest was written, and nothing twice");
+    invariants::check_lines(&database);
+}
+
+/// What was kept long enough goes, from the front of the line; the figures stay.
+fn old_requests_are_swept(engine: TestEngine) {
+    let database = TestDatabase::new(engine);
+    let server = Server::start(BINARY, &ServerOptions::on(&database.url));
+    for id in ["drop_1", "drop_2"] {
+        let ends_at = if id == "drop_1" { seconds_now() * 1_000 + 3_600_000 } else { 4_000_000_000_000 };
+        let body = json!({"eventId": id, "name": "D", "type": "FIRST_COME", "startsAt": 0, "endsAt": ends_at,
+            "capacityTotal": 5});
+        operator(&server).post("/v1/admin/events", &body).expect(201);
+        operator(&server).post(&format!("/v1/admin/events/{id}/open"), &json!({})).expect(200);
+        for number in 0..20 {
+            as_user(&server, number).post(&format!("/v1/events/{id}/requests"), &json!({})).expect(202);
+        }
+    }
+    let first = as_user(&server, 3).get("/v1/me/requests").expect(200).json();
+    assert_eq!(first["items"].as_array().unwrap().len(), 2);
+    server.kill();
+
+    let later = ServerOptions::on(&database.url).with("GUERDON_DEV__CLOCK_OFFSET", "200d");
+    let server = Server::start(BINARY, &later);
+    let caller = |name: &str, role: &str| {
+        server.api().with_token(&sign(&json!({"sub": name, "roles": [role], "exp": 4_000_000_000_i64})))
+    };
+    let somebody = caller("u-3", "USER");
+    until("the requests of the event that has ended to go", Duration::from_secs(60), || {
+        (database.sql().number("SELECT COUNT(*) FROM requests") == 20).then_some(())
+    });
+    let left = somebody.get("/v1/me/requests").expect(200).json();
+    assert_eq!(left["items"].as_array().unwrap().len(), 1);
+    assert_eq!(left["items"][0]["eventId"], "drop_2", "the other event goes on");
+    for item in first["items"].as_array().unwrap() {
+        let kept = item["eventId"] == "drop_2";
+        let path = format!("/v1/requests/{}", item["requestId"].as_str().unwrap());
+        somebody.get(&path).expect(if kept { 200 } else { 404 });
+    }
+    let summary = caller("op", "OPERATOR").get("/v1/admin/events/drop_1/summary").expect(200).json();
+    assert_eq!(summary["byResultCode"], json!({"SUCCESS": 5, "REJECTED_CAPACITY": 15}));
+    somebody.post("/v1/events/drop_2/requests", &json!({})).expect(200);
+}
+
+#[test]
+fn sqlite_sweeps_old_requests() {
+    old_requests_are_swept(TestEngine::Sqlite);
+}
+
+#[test]
+fn postgres_sweeps_old_requests() {
+    old_requests_are_swept(TestEngine::Postgres);
 }
 
 /// A process that stops in the middle of whatever it does holds nobody up for long, and does nothing twice.

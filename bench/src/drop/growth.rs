@@ -19,7 +19,7 @@ use std::time::Duration;
 const FILLERS: usize = 1_500;
 /// Those who are measured have numbers from here on.
 const CROWD_FIRST: u32 = 100_000_000;
-const CROWD: u32 = 400_000;
+const CROWD: u32 = 700_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct GrowthOptions {
@@ -131,6 +131,11 @@ fn measure(
         load::run(&running.addresses, crowd, plan)?.rate()
     };
     let running = Running::on_sqlite(guerdon, folder)?;
+    let started = Stopwatch::start();
+    while !running.metrics()?.lines().any(|line| line == "guerdon_user_index_filter 1") {
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+    println!("  the user index was read in {:.1} s after the start", started.elapsed().as_secs_f64());
     let before = running.stored()?;
     let outcome = load::run(&running.addresses, crowd, plan)?;
     let stored = running.stored()?;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 
 /// Of a hundred tries, how many are somebody's second one.
 const DUPLICATES_PER_CENT: usize = 5;
@@ -93,19 +94,23 @@ pub(crate) fn run(
 ) -> Result<Outcome, Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let next = Arc::new(AtomicUsize::new(0));
+    let people = Arc::new(Semaphore::new(0));
     let started = Stopwatch::start();
     let (results, cpu_seconds) = runtime.block_on(async {
         let mut tasks = Vec::new();
         for number in 0..plan.connections {
             let connection = Connection {
-                number,
                 address: addresses[number % addresses.len()].clone(),
                 tokens: Arc::clone(&crowd.0),
                 next: Arc::clone(&next),
                 started,
                 plan,
+                people: Arc::clone(&people),
             };
             tasks.push(tokio::spawn(connection.apply()));
+        }
+        if let Some(rate) = plan.rate {
+            tokio::spawn(let_come(Arc::clone(&people), rate, started));
         }
         tokio::time::sleep(plan.warm_up.saturating_sub(started.elapsed())).await;
         let cpu_before = machine_cpu_seconds();
@@ -132,13 +137,30 @@ pub(crate) fn run(
     Ok(outcome)
 }
 
+/// Lets people come at their rate, whether or not those before them were served.
+async fn let_come(people: Arc<Semaphore>, rate: f64, started: Stopwatch) {
+    let mut let_in = 0;
+    loop {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "far fewer people than 2^32"
+        )]
+        let due = (started.elapsed().as_secs_f64() * rate) as usize;
+        people.add_permits(due - let_in);
+        let_in = due;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
 struct Connection {
-    number: usize,
     address: String,
     tokens: Arc<Vec<Box<str>>>,
     next: Arc<AtomicUsize>,
     started: Stopwatch,
     plan: Plan,
+    /// Those who have come and whom nobody serves yet.
+    people: Arc<Semaphore>,
 }
 
 impl Connection {
@@ -149,18 +171,15 @@ impl Connection {
         let mut answers = Vec::with_capacity(100_000);
         let mut buffer = vec![0; 16 * 1024];
         let end = self.plan.warm_up + self.plan.time;
-        for turn in 0.. {
-            let due = match self.due(turn) {
-                None => self.started.elapsed(),
-                Some(due) => {
-                    tokio::time::sleep(due.saturating_sub(self.started.elapsed())).await;
-                    due
-                }
-            };
+        loop {
+            if self.plan.rate.is_some() {
+                self.people.acquire().await.map_err(|error| error.to_string())?.forget();
+            }
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let due = self.due(number).unwrap_or_else(|| self.started.elapsed());
             if due >= end {
                 break;
             }
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
             // Every now and then somebody tries again.
             let person = if number % 100 < DUPLICATES_PER_CENT { number.saturating_sub(500) } else { number };
             let token = self.tokens.get(person).ok_or("the crowd is too small for this machine")?;
@@ -181,11 +200,10 @@ impl Connection {
         Ok(answers)
     }
 
-    /// When this connection's next person comes, in an open loop.
+    /// When a person comes, in an open loop.
     #[expect(clippy::cast_precision_loss, reason = "far fewer people than 2^52")]
-    fn due(&self, turn: usize) -> Option<Duration> {
-        let place = turn * self.plan.connections + self.number;
-        self.plan.rate.map(|rate| Duration::from_secs_f64(place as f64 / rate))
+    fn due(&self, number: usize) -> Option<Duration> {
+        self.plan.rate.map(|rate| Duration::from_secs_f64(number as f64 / rate))
     }
 }
 

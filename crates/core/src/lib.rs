@@ -5,6 +5,7 @@
 
 pub mod audit;
 pub mod code;
+pub mod draw;
 pub mod events;
 pub mod fields;
 pub mod id;

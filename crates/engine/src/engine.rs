@@ -22,7 +22,7 @@ const DATABASE_CLOCK_INTERVAL: Duration = Duration::from_secs(5);
 const USER_INDEX_INTERVAL: Duration = Duration::from_millis(200);
 const CANCELLED_INTERVAL: Duration = Duration::from_millis(500);
 const WATCH_INTERVAL: Duration = Duration::from_millis(250);
-const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug)]
 pub struct EngineOptions {

@@ -17,6 +17,8 @@ pub struct EngineMetrics {
     pub(crate) loop_restarts: Family<LoopLabels, Counter>,
     pub(crate) clock_skew_seconds: Gauge<f64, AtomicU64>,
     pub(crate) users_not_active: Gauge,
+    pub(crate) user_index_pending: Gauge,
+    pub(crate) user_index_filter: Gauge,
 }
 
 impl EngineMetrics {
@@ -25,6 +27,8 @@ impl EngineMetrics {
             loop_restarts: Family::default(),
             clock_skew_seconds: Gauge::default(),
             users_not_active: Gauge::default(),
+            user_index_pending: Gauge::default(),
+            user_index_filter: Gauge::default(),
         };
         let engine = registry.sub_registry_with_prefix("guerdon");
         let m = &metrics;
@@ -43,6 +47,16 @@ impl EngineMetrics {
             "users_not_active",
             "Users that are refused because of their status",
             m.users_not_active.clone(),
+        );
+        engine.register(
+            "user_index_pending",
+            "People in line who are not yet in SQLite's user index",
+            m.user_index_pending.clone(),
+        );
+        engine.register(
+            "user_index_filter",
+            "1 once newcomers need no look-up in SQLite's user index",
+            m.user_index_filter.clone(),
         );
         metrics
     }

@@ -50,6 +50,8 @@ enum Command {
     Token(commands::token::TokenArgs),
     /// Print the API's description (OpenAPI 3.1)
     Openapi,
+    /// Check a lottery's draw from its document, offline; exit code 1 when it is not sound
+    VerifyDraw(commands::verify_draw::VerifyDrawArgs),
     /// Print the settings in force, secrets hidden, and where each comes from
     Config(commands::config::ConfigArgs),
 }
@@ -58,6 +60,7 @@ impl Cli {
     pub(crate) fn run(self) -> ExitCode {
         match self.command {
             Command::Openapi => commands::openapi::run(),
+            Command::VerifyDraw(args) => commands::verify_draw::run(&args),
             Command::Config(args) => match args.without_settings() {
                 Some(done) => done,
                 None => with(self.sources, None, |settings| commands::config::run(&args, settings)),

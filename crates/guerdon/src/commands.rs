@@ -5,6 +5,7 @@ pub(crate) mod migrate;
 pub(crate) mod openapi;
 pub(crate) mod serve;
 pub(crate) mod token;
+pub(crate) mod verify_draw;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// A longer token is refused unread.
 const TOKEN_BYTES_MAX: usize = 8 * 1024;
-const TOKENS_REMEMBERED: usize = 100_000;
+const TOKENS_REMEMBERED: usize = 50_000;
 
 #[derive(Clone, Debug, Default)]
 pub struct AuthOptions {

@@ -2,8 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 
 /// What happens to the next COMMIT that passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub enum Cut {
     AfterCommit = 1,
     /// The COMMIT never reaches the server.
     BeforeCommit = 2,
+    /// The COMMIT waits in the proxy until [`Proxy::let_go`].
+    Hold = 3,
 }
 
 #[derive(Clone)]
@@ -21,13 +23,20 @@ pub struct Proxy {
     pub address: SocketAddr,
     armed: Arc<AtomicU8>,
     cuts: Arc<AtomicUsize>,
+    /// Whether what is held may go on.
+    gate: Arc<(Mutex<bool>, Condvar)>,
 }
 
 impl Proxy {
     pub fn start(upstream: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port for the proxy");
         let address = listener.local_addr().expect("the proxy's address");
-        let proxy = Self { address, armed: Arc::new(AtomicU8::new(0)), cuts: Arc::new(AtomicUsize::new(0)) };
+        let proxy = Self {
+            address,
+            armed: Arc::new(AtomicU8::new(0)),
+            cuts: Arc::new(AtomicUsize::new(0)),
+            gate: Arc::default(),
+        };
         let serve = proxy.clone();
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
@@ -48,6 +57,18 @@ impl Proxy {
 
     pub fn arm(&self, cut: Cut) {
         self.armed.store(cut as u8, Ordering::SeqCst);
+    }
+
+    /// Lets a COMMIT that is held go on.
+    pub fn let_go(&self) {
+        *self.gate.0.lock().expect("the gate") = true;
+        self.gate.1.notify_all();
+    }
+
+    fn hold(&self) {
+        *self.gate.0.lock().expect("the gate") = false;
+        self.cuts.fetch_add(1, Ordering::SeqCst);
+        drop(self.gate.1.wait_while(self.gate.0.lock().expect("the gate"), |open| !*open).expect("the gate"));
     }
 
     pub fn cuts(&self) -> usize {
@@ -75,6 +96,9 @@ impl Proxy {
             if commit && self.disarm(Cut::BeforeCommit) {
                 self.cuts.fetch_add(1, Ordering::SeqCst);
                 break;
+            }
+            if commit && self.disarm(Cut::Hold) {
+                self.hold();
             }
             if commit && self.disarm(Cut::AfterCommit) {
                 muted.store(1, Ordering::SeqCst);

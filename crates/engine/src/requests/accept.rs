@@ -22,10 +22,6 @@ pub(super) struct Submit {
     pub(super) intake: Arc<Intake>,
 }
 
-/// How many rows of the user index each newcomer carries along while a run is under way: enough for the run to end long
-/// before the next one is due.
-const CARRIED: usize = 2;
-
 type Outcome = Result<Applied, Rejection>;
 
 impl Command for Submit {
@@ -36,8 +32,9 @@ impl Command for Submit {
     fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<Outcome>, Fault> {
         if let Some(first) = batch.first() {
             // One alone may be undone by itself, and with it what it carries.
-            let carried = if batch.len() > 1 { batch.len() * CARRIED } else { 0 };
-            first.intake.index.carry(tx, carried)?;
+            let index = &first.intake.index;
+            let carried = if batch.len() > 1 { batch.len() * index.haste() } else { 0 };
+            index.carry(tx, carried)?;
         }
         let mut order: Vec<_> = (0..batch.len()).collect();
         order.sort_by_key(|index| &batch[*index].event_id);

@@ -36,9 +36,36 @@ impl Engine {
         if self.store().engine() != Database::Sqlite {
             return;
         }
+        if !self.intake().index.is_filter_whole()
+            && let Err(failure) = self.fill_filter().await
+        {
+            tracing::debug!(%failure, "the filter of the user index is filled later");
+        }
         if let Err(failure) = self.move_run_on().await {
             tracing::warn!(%failure, "a run of the user index was cut off and will be written again");
         }
+        let index = &self.intake().index;
+        self.metrics.user_index_pending.set(i64::try_from(index.pending()).unwrap_or(i64::MAX));
+        self.metrics.user_index_filter.set(i64::from(index.is_filter_whole()));
+    }
+
+    /// Reads the index once after the start: until then everybody is looked up in it.
+    async fn fill_filter(&self) -> Result<(), Failure> {
+        let index = &self.intake().index;
+        let recoveries = index.recoveries();
+        let mut last: (Box<str>, i64) = ("".into(), 0);
+        loop {
+            let after = last.clone();
+            let page = self.read(move |tx| user_index::page(tx, (&after.0, after.1))).await?;
+            if !index.filter_page(&page, recoveries) {
+                return Ok(());
+            }
+            let Some(newest) = page.last() else { break };
+            last.clone_from(newest);
+        }
+        index.filter_is_whole_since(recoveries);
+        tracing::info!("the user index was read");
+        Ok(())
     }
 
     async fn move_run_on(&self) -> Result<(), Failure> {
@@ -73,7 +100,7 @@ impl Engine {
         let index = &self.intake().index;
         let ends = index.gather();
         let indexed = self.read(user_index::indexed_positions).await?;
-        let mut run = Run::default();
+        let mut run = Run::with_capacity(index.pending());
         for (event_key, end) in &ends {
             let (event_key, end) = (*event_key, *end);
             let mut after = indexed.get(&event_key).copied().unwrap_or(0);

@@ -5,11 +5,15 @@
 //! who that is when the process starts. The index's primary key stays as the net beneath.
 //!
 //! A run is not written by itself: each group of people who join carries a part of it along in its own transaction, so
-//! that there is no second commit to wait for and no moment at which everybody waits.
+//! that there is no second commit to wait for and no moment at which everybody waits. Nearly all who come are new, which
+//! a filter in memory knows without a look into the index.
 
+mod filter;
 mod run;
 
 pub use run::Run;
+
+use filter::Filter;
 
 use super::{RequestRow, find_at};
 use crate::fault::Fault;
@@ -29,6 +33,8 @@ statements! {
     LINES = "SELECT event_key, indexed_position, last_position, swept_position FROM event_lines ORDER BY event_key";
     TAIL = "SELECT line, user_id FROM requests WHERE line > $1 AND line <= $2 ORDER BY line LIMIT $3";
     SET_INDEXED = "UPDATE event_lines SET indexed_position = $2 WHERE event_key = $1 AND indexed_position < $2";
+    PAGE = "SELECT user_id, event_key FROM request_users WHERE (user_id, event_key) > ($1, $2)
+        ORDER BY user_id, event_key LIMIT $3";
     FORGET = "DELETE FROM request_users WHERE event_key = $1 AND user_id IN (
         SELECT user_id FROM requests WHERE line > $2 AND line <= $3)";
 }
@@ -37,9 +43,9 @@ statements! {
 pub const TAIL_ROWS: i64 = 10_000;
 
 /// A run is worth its pages when several of its users fall on each of them, so it grows with the index, within bounds:
-/// the least is a few megabytes in memory, the most some 40.
+/// the least is a few megabytes in memory, the most some 40 with what is sorted and what joins meanwhile.
 const RUN_LEAST: u64 = 100_000;
-const RUN_MOST: u64 = 1_000_000;
+const RUN_MOST: u64 = 500_000;
 const RUN_SHARE: u64 = 10;
 
 #[derive(Debug, Default)]
@@ -66,6 +72,10 @@ struct State {
     /// Lines of which anything may be in the index; all others need no look-up.
     indexed: HashSet<i64>,
     indexed_rows: u64,
+    /// Everybody who joined or was read since the process started.
+    filter: Filter,
+    /// Whether the filter has everybody who is in the index.
+    filter_is_whole: bool,
 }
 
 /// Places in lines by the hash of the line and the user: the table tells whether it is really them.
@@ -146,6 +156,7 @@ impl UserIndex {
         for (key, user) in people {
             let hash = self.hash(key.event_key(), user.as_str());
             state.fresh.insert(hash, key);
+            state.filter.insert(hash);
         }
         if let Some(written) = state.carried.take() {
             state.written = written;
@@ -167,6 +178,36 @@ impl UserIndex {
         let state = self.read();
         let least = (state.indexed_rows / RUN_SHARE).clamp(RUN_LEAST, RUN_MOST);
         u64::try_from(state.fresh.len()).unwrap_or(u64::MAX) >= least
+    }
+
+    /// Whether the filter knows everybody who is in the index.
+    pub fn is_filter_whole(&self) -> bool {
+        self.read().filter_is_whole
+    }
+
+    /// Adds users of the index to the filter, as a page of the index has them; `recoveries` as at the first page.
+    pub fn filter_page(&self, page: &[(Box<str>, i64)], recoveries: u64) -> bool {
+        let mut state = self.write();
+        for (user, event_key) in page {
+            let hash = self.hash(*event_key, user);
+            state.filter.insert(hash);
+        }
+        state.recoveries == recoveries
+    }
+
+    pub fn filter_is_whole_since(&self, recoveries: u64) {
+        let mut state = self.write();
+        state.filter_is_whole |= state.recoveries == recoveries;
+    }
+
+    pub fn recoveries(&self) -> u64 {
+        self.read().recoveries
+    }
+
+    /// How much of each newcomer's weight a run has to be carried with: more when the next one waits already.
+    pub fn haste(&self) -> usize {
+        let state = self.read();
+        if state.fresh.len() > state.leaving.len() / 2 { 2 } else { 1 }
     }
 
     /// How much of the run under way is still to be written, if there is one.
@@ -239,33 +280,39 @@ impl UserIndex {
         }
         let mut found: Vec<Option<RequestRow>> = Vec::with_capacity(users.len());
         let mut known: Vec<(usize, LineKey)> = Vec::new();
-        let indexed = {
+        // Those who may be in the index.
+        let mut unsure: Vec<usize> = Vec::new();
+        {
             let state = self.read();
             let (number, uncommitted) = &state.uncommitted;
             let apart = *number == tx.number() && !uncommitted.is_empty();
+            let indexed = state.indexed.contains(&event_key);
             for (index, user) in users.iter().enumerate() {
                 let hash = self.hash(event_key, user.as_str());
+                if indexed && (!state.filter_is_whole || state.filter.may_have(hash)) {
+                    unsure.push(index);
+                }
                 known.extend(state.fresh.find(hash).chain(state.leaving.find(hash)).map(|key| (index, key)));
                 if apart && let Some(key) = uncommitted.get(&(event_key, user.as_str().into())) {
                     known.push((index, *key));
                 }
                 found.push(None);
             }
-            state.indexed.contains(&event_key)
-        };
+        }
         for (index, key) in known {
             if let Some(row) = find_at(tx, key)?.filter(|row| row.user_id == *users[index]) {
                 found[index] = Some(row);
             }
         }
-        if indexed {
-            for (row, user) in found.iter_mut().zip(users).filter(|(row, _)| row.is_none()) {
-                let params = [user.as_str().into(), event_key.into()];
-                if let Some(position) = tx.query_one(&POSITION, &params, |row| row.int(0))? {
-                    let there = find_at(tx, LineKey::new(event_key, position))?;
-                    // The table has the last word on who stands at a position.
-                    *row = there.filter(|row| row.user_id == **user);
-                }
+        for index in unsure {
+            if found[index].is_some() {
+                continue;
+            }
+            let params = [users[index].as_str().into(), event_key.into()];
+            if let Some(position) = tx.query_one(&POSITION, &params, |row| row.int(0))? {
+                let there = find_at(tx, LineKey::new(event_key, position))?;
+                // The table has the last word on who stands at a position.
+                found[index] = there.filter(|row| row.user_id == *users[index]);
             }
         }
         Ok(found)
@@ -293,10 +340,12 @@ impl UserIndex {
 
     /// Reads again from the database what is not in the index: the tail of each line.
     pub fn load(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
-        let mut state = State { recoveries: tx.recoveries(), ..State::default() };
+        let mut state = State { recoveries: tx.recoveries(), filter_is_whole: true, ..State::default() };
         let lines = tx.query(&LINES, &[], |row| Ok((row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?)))?;
         for (event_key, indexed, last, swept) in lines {
             state.indexed_rows += u64::try_from(indexed - swept).unwrap_or(0);
+            // A run that was cut off is in the tail as well.
+            state.filter_is_whole &= indexed == 0;
             // A run that was cut off may have written any part of the tail.
             if last > 0 {
                 state.indexed.insert(event_key);
@@ -307,7 +356,9 @@ impl UserIndex {
                 let Some((newest, _)) = rows.last() else { break };
                 after = newest.position();
                 for (key, user) in rows {
-                    state.fresh.insert(self.hash(event_key, &user), key);
+                    let hash = self.hash(event_key, &user);
+                    state.fresh.insert(hash, key);
+                    state.filter.insert(hash);
                 }
             }
         }
@@ -329,6 +380,12 @@ pub fn tail(
         TAIL_ROWS.into(),
     ];
     tx.query(&TAIL, &params, |row| Ok((LineKey::from_raw(row.int(0)?), row.text(1)?.into())))
+}
+
+/// The users of the index after one of them, some at a time.
+pub fn page(tx: &mut Tx<'_>, (user, event_key): (&str, i64)) -> Result<Vec<(Box<str>, i64)>, Fault> {
+    let params = [user.into(), event_key.into(), TAIL_ROWS.into()];
+    tx.query(&PAGE, &params, |row| Ok((row.text(0)?.into(), row.int(1)?)))
 }
 
 /// How far each line is in the index.

@@ -24,6 +24,10 @@ struct Entry {
 }
 
 impl Run {
+    pub fn with_capacity(users: usize) -> Self {
+        Self { names: String::with_capacity(users * 12), entries: Vec::with_capacity(users) }
+    }
+
     pub fn add(&mut self, key: LineKey, user: &str) -> Result<(), Fault> {
         let mut prefix = [0; 8];
         let shared = user.len().min(8);
