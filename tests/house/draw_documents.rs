@@ -15,7 +15,7 @@ fn drawn(entries: u64, capacity_total: u64, nonce: Option<&str>) -> (Document, P
     let event_id = EventId::parse("draw_1").unwrap();
     let salt_key = Secret::new([5; 32]);
     let leaf = |position: u64| {
-        let user_id = UserId::parse(format!("사람@{position}").replace("사람", "person")).unwrap();
+        let user_id = UserId::parse(format!("person@{position}")).unwrap();
         let request_id = format!("request-{position}");
         let entry = Entry { event_id: &event_id, position, request_id: &request_id, user_id: &user_id };
         draw::leaf(entry, &draw::salt(&salt_key, position))

@@ -362,7 +362,7 @@ fn postgres_killed_during_a_surge() {
                         return acknowledged;
                     }
                     // Whoever is not answered tries again until they are.
-                    let request = until("an answer", Duration::from_secs(60), || {
+                    let request = until("an answer", Duration::from_mins(1), || {
                         let api = as_user(&servers[caller % 2], number);
                         let answer = api.post("/v1/events/drop_1/requests", &json!({}));
                         assert!(matches!(answer.status, 200 | 202 | 503), "{}", answer.text);
@@ -374,7 +374,7 @@ fn postgres_killed_during_a_surge() {
             })
         });
         for killed_at in [300, 900] {
-            until("the surge to go on", Duration::from_secs(60), || {
+            until("the surge to go on", Duration::from_mins(1), || {
                 (answered.load(Ordering::SeqCst) >= killed_at).then_some(())
             });
             postgres.kill();
@@ -462,7 +462,7 @@ fn old_requests_are_swept(engine: TestEngine) {
         server.api().with_token(&sign(&json!({"sub": name, "roles": [role], "exp": 4_000_000_000_i64})))
     };
     let somebody = caller("u-3", "USER");
-    until("the requests of the event that has ended to go", Duration::from_secs(60), || {
+    until("the requests of the event that has ended to go", Duration::from_mins(1), || {
         (database.sql().number("SELECT COUNT(*) FROM requests") == 20).then_some(())
     });
     let left = somebody.get("/v1/me/requests").expect(200).json();

@@ -33,6 +33,8 @@ struct RouteFigures {
     requests: [OnceLock<Counter>; STATUSES.len()],
 }
 
+type Routes = HashMap<Box<str>, Arc<RouteFigures>>;
+
 const METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "other"];
 /// Those that are worth a place; others are looked up.
 const STATUSES: [u16; 14] = [200, 201, 202, 204, 304, 400, 401, 403, 404, 409, 413, 422, 429, 503];
@@ -42,7 +44,7 @@ pub struct HttpMetrics {
     requests: Family<RequestLabels, Counter>,
     seconds: Family<RouteLabels, Histogram>,
     /// By method, then by route.
-    routes: Arc<[RwLock<HashMap<Box<str>, Arc<RouteFigures>>>; METHODS.len()]>,
+    routes: Arc<[RwLock<Routes>; METHODS.len()]>,
     pub(crate) connections: Gauge,
     pub(crate) cached_tokens: Gauge,
 }

@@ -67,6 +67,8 @@ fn proof(document: &Document, position: u64) -> Proof {
     }
 }
 
+type Tamper = (&'static str, fn(&mut Document), &'static [&'static str]);
+
 fn faults(document: &Document) -> Vec<&'static str> {
     verify(document).into_iter().filter(|check| !check.holds()).map(|check| check.name).collect()
 }
@@ -107,10 +109,10 @@ fn winners_are_drawn_without_replacement() {
 
 #[test]
 fn everybody_is_as_likely_as_anybody() {
-    let (entries, capacity, draws) = (7_u64, 3, 7_000_u64);
+    let (entries, capacity, times) = (7_u64, 3, 7_000_u64);
     let mut wins = vec![0_u64; 8];
     let mut first = vec![0_u64; 8];
-    for number in 0..draws {
+    for number in 0..times {
         let mut root = [0; 32];
         root[..8].copy_from_slice(&number.to_be_bytes());
         let drawn = winners(&SEED, &Hash::from_bytes(root), "", entries, capacity);
@@ -128,7 +130,6 @@ fn everybody_is_as_likely_as_anybody() {
 fn tampering_is_found() {
     let sound = document(50, 5, Some(("a beacon's round 1000", "f00d")));
     assert_eq!(faults(&sound), Vec::<&str>::new());
-    type Tamper = (&'static str, fn(&mut Document), &'static [&'static str]);
     let cases: [Tamper; 13] = [
         ("a winner", |d| d.winners[2] = if d.winners.contains(&9) { 10 } else { 9 }, &["winners"]),
         ("the order of winners", |d| d.winners.swap(0, 1), &["winners"]),

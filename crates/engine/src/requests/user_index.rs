@@ -80,7 +80,6 @@ impl Engine {
         };
         match left {
             None if index.is_run_due() || (quiet && pending > 0) => self.begin_run().await,
-            None => Ok(()),
             Some(0) => self.end_run().await,
             Some(_) if quiet => {
                 while index.run_left().is_some_and(|left| left > 0) && index.pending() == pending {
@@ -88,7 +87,7 @@ impl Engine {
                 }
                 Ok(())
             }
-            Some(_) => Ok(()),
+            None | Some(_) => Ok(()),
         }
     }
 

@@ -33,11 +33,11 @@ pub(crate) fn run(args: &VerifyDrawArgs) -> ExitCode {
     let mut lines: Vec<_> = checks.iter().map(line).collect();
     lines.push(String::new());
     let (winners, entries) = (document.winners.len(), document.entries);
-    lines.push(match sound {
-        true => {
-            format!("The draw of {} is sound: {winners} winners of {entries} entries.", document.event_id)
-        }
-        false => format!("The draw of {} is NOT sound.", document.event_id),
+    let event_id = &document.event_id;
+    lines.push(if sound {
+        format!("The draw of {event_id} is sound: {winners} winners of {entries} entries.")
+    } else {
+        format!("The draw of {event_id} is NOT sound.")
     });
     if let (Some(proof), true) = (&proof, sound) {
         lines.push(match document.winners.iter().position(|position| *position == proof.position) {

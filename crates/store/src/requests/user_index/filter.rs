@@ -24,8 +24,7 @@ impl Layer {
     /// All bits of a user lie in one word, so that a look costs one access to memory.
     fn place(&self, hash: u64) -> (usize, u64) {
         let bit = |shift: u32| 1_u64 << ((hash >> shift) & 63);
-        #[expect(clippy::cast_possible_truncation, reason = "masked by the length")]
-        let word = (hash >> 24) as usize & (self.words.len() - 1);
+        let word = usize::try_from(hash >> 24).unwrap_or(0) & (self.words.len() - 1);
         (word, bit(0) | bit(6) | bit(12) | bit(18))
     }
 }
