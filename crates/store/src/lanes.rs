@@ -317,14 +317,17 @@ impl Lanes {
         let since = Stopwatch::start();
         lane.waiting.push_back(Waiting { command, answer, since });
         self.gauge.inc();
+        let first = state.waiting_since.is_none();
         state.waiting_since.get_or_insert(since);
         state.silent = !TELLS.get();
         let ripe = state.is_ripe();
         drop(state);
-        if ripe {
-            self.arrived.notify_one();
-        } else {
+        if !ripe {
             self.gathering.store(true, Ordering::Release);
+        }
+        // The first one wakes the committer in any case: it waits for silence itself, and no longer than it may.
+        if ripe || first {
+            self.arrived.notify_one();
         }
         Ok(pending)
     }
@@ -403,7 +406,7 @@ fn choose(lanes: &[Box<dyn Lane>]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Command, Fault, Gauge, Lanes, Next, Priority, Tx, each};
+    use super::{Arc, Command, Fault, Gauge, Lanes, Next, Priority, Silence, Tx, each};
 
     struct Apply;
     struct Sweep;
@@ -437,6 +440,29 @@ mod tests {
         };
         let order: Vec<_> = std::iter::from_fn(next).collect();
         assert_eq!(order, [("Apply", 2), ("Apply", 1), ("Patch", 1), ("Sweep", 1), ("Sweep", 1)]);
+    }
+
+    #[test]
+    fn silence_is_waited_for_but_not_for_ever() {
+        let lanes = Arc::new(Lanes::new(100, 50, Gauge::default()));
+        let silence = Silence::new(Arc::clone(&lanes));
+        let (taken, groups) = std::sync::mpsc::channel();
+        let committer = std::thread::spawn({
+            let lanes = Arc::clone(&lanes);
+            move || {
+                while let Next::Commit(slice) = lanes.next(None) {
+                    taken.send(slice.len()).unwrap();
+                }
+            }
+        });
+        silence.falls();
+        // This thread never rests, and is served all the same.
+        for _ in 0..50 {
+            let _keep = lanes.push(Apply);
+            assert_eq!(groups.recv_timeout(std::time::Duration::from_secs(5)), Ok(1));
+        }
+        lanes.close();
+        committer.join().unwrap();
     }
 
     #[test]
