@@ -20,6 +20,8 @@ mod draw_documents;
 mod held_open;
 mod identity;
 mod invariants;
+mod keeping;
 mod requests;
 mod starting;
 mod support;
+mod surges;

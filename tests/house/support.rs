@@ -87,6 +87,20 @@ pub(crate) fn operator(server: &Server) -> Api {
     server.api().with_token(&token("op", "OPERATOR"))
 }
 
+/// Somebody by number, at a server.
+pub(crate) fn as_user(server: &Server, number: usize) -> Api {
+    server.api().with_token(&token(&format!("u-{number}"), "USER"))
+}
+
+/// A first-come event with this many places, open, with a reward of limited stock.
+pub(crate) fn open_drop(api: &Api, id: &str, capacity: i64) {
+    let mut body = drop_body(id);
+    body["capacityTotal"] = json!(capacity);
+    body["rewards"][1]["totalStock"] = json!(capacity);
+    api.post("/v1/admin/events", &body).expect(201);
+    api.post(&format!("/v1/admin/events/{id}/open"), &json!({})).expect(200);
+}
+
 /// Declares each test for SQLite, for PostgreSQL, and for two servers on one PostgreSQL.
 macro_rules! on_every_setup {
     ($($name:ident)+) => {

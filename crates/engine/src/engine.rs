@@ -56,7 +56,7 @@ impl Engine {
     ) -> Result<Arc<Self>, Failure> {
         let users = UserBook::new(options.unknown_users);
         let loops = Loops::default();
-        let intake = Arc::new(Intake::new(&options));
+        let intake = Arc::new(Intake::new(&options, store.engine()));
         let watch = Watch::default();
         let engine =
             Arc::new(Self { store, clock, entropy: Entropy, metrics, users, intake, watch, options, loops });

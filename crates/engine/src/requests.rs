@@ -1,6 +1,7 @@
 //! Requests: letting people in, and showing them where they stand.
 
 mod accept;
+mod news;
 mod reads;
 mod sweep;
 mod user_index;
@@ -14,25 +15,26 @@ use crate::failure::Failure;
 use accept::Submit;
 use guerdon_core::requests::Request;
 use guerdon_core::{EventId, UserId};
+use guerdon_store::Engine as Database;
 use guerdon_store::outbox::Publishing;
 use guerdon_store::requests::UserIndex;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// What every acceptance needs at hand.
 #[derive(Debug)]
 pub(crate) struct Intake {
     pub(crate) index: UserIndex,
     pub(crate) publishing: Publishing,
-    looked: user_index::LookedCell,
+    looked: Mutex<user_index::Looked>,
     allocations_lease_ms: i64,
 }
 
 impl Intake {
-    pub(crate) fn new(options: &EngineOptions) -> Self {
+    pub(crate) fn new(options: &EngineOptions, database: Database) -> Self {
         Self {
-            index: UserIndex::default(),
+            index: UserIndex::on(database),
             publishing: Publishing::Nobody,
-            looked: user_index::LookedCell::default(),
+            looked: Mutex::default(),
             allocations_lease_ms: i64::try_from(options.allocations_lease.as_millis()).unwrap_or(i64::MAX),
         }
     }

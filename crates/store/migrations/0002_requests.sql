@@ -17,7 +17,7 @@ CREATE TABLE event_lines (
 
 INSERT INTO counters (name, value) VALUES ('event_key', 0);
 
--- A line is stored in its order: the key is the event's number and the position in one integer. The id holds that key.
+-- A line is stored in its order: the key is the event's number and the position in one integer.
 CREATE TABLE requests (
     line INTEGER NOT NULL PRIMARY KEY,
     request_id BLOB NOT NULL,
@@ -28,6 +28,8 @@ CREATE TABLE requests (
     started_at INTEGER,
     finished_at INTEGER
 ) STRICT;
+
+CREATE UNIQUE INDEX requests_by_id ON requests (request_id);
 
 -- One request for each user and event. On PostgreSQL an index of the table; on SQLite a table of its own, which is
 -- written later and in sorted runs, because a page for each request in random order is what costs there.

@@ -16,6 +16,11 @@ struct Migration {
 const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "house", sql: include_str!("../migrations/0001_house.sql") },
     Migration { version: 2, name: "requests", sql: include_str!("../migrations/0002_requests.sql") },
+    Migration {
+        version: 3,
+        name: "places_in_ids",
+        sql: include_str!("../migrations/0003_places_in_ids.sql"),
+    },
 ];
 
 /// Taken for the time of a migration; any number that no other program would choose.

@@ -3,15 +3,13 @@
 //! The line's lock is exclusive, on PostgreSQL across processes: whoever holds it numbers the people that it lets in,
 //! so positions have no gaps, nobody is accepted beside a closing, and a place in line is decided when it is taken.
 
-use super::{Applied, Intake};
+use super::{Applied, Intake, news};
 use guerdon_core::events::{Event, Reward};
 use guerdon_core::requests::{Line, LineKey, Request, RequestId, RequestState, ResultCode, admit, decide};
 use guerdon_core::{Code, EventId, Rejection, Timestamp, UserId};
 use guerdon_store::allocations::{self, NewAllocation};
-use guerdon_store::outbox::{self, OutboxEvent};
 use guerdon_store::requests::{self, RequestRow};
 use guerdon_store::{Command, Fault, Priority, Tx, events};
-use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -180,7 +178,7 @@ fn join(
     requests::insert(tx, now, &rows)?;
     requests::update_line(tx, line)?;
     let intake = &people[0].intake;
-    tell(tx, event, intake, &rows)?;
+    news::tell(tx, &event.id, intake.publishing, &rows)?;
     reward(tx, event, intake, &rows)?;
     if people.len() == 1 {
         intake.index.joins(tx, rows[0].key, &rows[0].user_id);
@@ -189,53 +187,6 @@ fn join(
         places[index] = Place::Joined(applied(event, line, row, false));
     }
     Ok(())
-}
-
-/// What others hear of a request that was decided.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Decided<'a> {
-    request_id: String,
-    event_id: &'a str,
-    user_id: &'a str,
-    status: &'a str,
-    result_code: &'a str,
-    position: i64,
-    requested_at: Timestamp,
-    finished_at: Timestamp,
-}
-
-fn tell(tx: &mut Tx<'_>, event: &Event, intake: &Intake, rows: &[RequestRow]) -> Result<(), Fault> {
-    let mut news = Vec::with_capacity(rows.len());
-    for row in rows {
-        let RequestState::Finished { result, finished_at, .. } = row.state else { continue };
-        let request_id = row.id.to_string();
-        let decided = Decided {
-            request_id: request_id.clone(),
-            event_id: event.id.as_str(),
-            user_id: row.user_id.as_str(),
-            status: result.status().as_str(),
-            result_code: result.as_str(),
-            position: row.key.position(),
-            requested_at: row.requested_at,
-            finished_at,
-        };
-        let payload =
-            serde_json::to_string(&decided).map_err(|error| Fault::Inconsistent(error.to_string()))?;
-        news.push(OutboxEvent {
-            id: *row.id.derived(0).as_bytes(),
-            sequence: 1,
-            aggregate_id: request_id,
-            payload,
-        });
-    }
-    let batch = outbox::Batch {
-        aggregate_type: "REQUEST",
-        event_type: "REQUEST_DECIDED",
-        created_at: tx.now(),
-        publishing: intake.publishing,
-    };
-    outbox::append(tx, batch, &news)
 }
 
 /// Gives each winner what the event gives, and takes it from the stock.

@@ -1,13 +1,13 @@
 //! What happens to lines by itself: the ends of cancelled ones, and the end of what was kept long enough.
 
+use super::news;
 use crate::engine::Engine;
 use crate::failure::Failure;
-use guerdon_core::requests::ResultCode;
+use guerdon_core::requests::{RequestState, ResultCode};
 use guerdon_core::{EventId, Timestamp};
-use guerdon_store::outbox::{self, OutboxEvent, Publishing};
+use guerdon_store::outbox::Publishing;
 use guerdon_store::requests::sweeping;
 use guerdon_store::{Command, Fault, Priority, Tx, allocations, each, requests};
-use serde_json::json;
 
 /// Rows that one transaction ends or sweeps: each writes its news as well.
 const CHUNK: i64 = 500;
@@ -68,34 +68,19 @@ impl EndCancelled {
         if line.decided_position >= line.last_position {
             return allocations::cancel(tx, &self.event_id, now, CHUNK);
         }
-        let rows = requests::list(tx, line.event_key, line.decided_position, CHUNK)?;
+        let mut rows = requests::list(tx, line.event_key, line.decided_position, CHUNK)?;
         let Some(last) = rows.last().map(|row| row.key.position()) else {
             return Err(Fault::Inconsistent(format!("the line of {} ends early", self.event_id)));
         };
         let result = ResultCode::RejectedEventCancelled;
         requests::reject_queued(tx, line.event_key, line.decided_position, last, result, now)?;
-        let mut news = Vec::with_capacity(rows.len());
-        for row in &rows {
+        for row in &mut rows {
             line.tally.add(result, row.requested_at, now);
-            let payload = json!({"requestId": row.id.to_string(), "eventId": self.event_id.as_str(),
-                "userId": row.user_id.as_str(), "status": result.status().as_str(), "resultCode": result.as_str(),
-                "position": row.key.position(), "requestedAt": row.requested_at, "finishedAt": now});
-            news.push(OutboxEvent {
-                id: *row.id.derived(0).as_bytes(),
-                sequence: 1,
-                aggregate_id: row.id.to_string(),
-                payload: payload.to_string(),
-            });
+            row.state = RequestState::Finished { result, started_at: now, finished_at: now };
         }
         line.decided_position = last;
         requests::update_line(tx, &line)?;
-        let batch = outbox::Batch {
-            aggregate_type: "REQUEST",
-            event_type: "REQUEST_DECIDED",
-            created_at: now,
-            publishing: self.publishing,
-        };
-        outbox::append(tx, batch, &news)?;
+        news::tell(tx, &self.event_id, self.publishing, &rows)?;
         i64::try_from(rows.len()).map_err(|_| Fault::Panicked)
     }
 }

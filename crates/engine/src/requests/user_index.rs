@@ -6,21 +6,19 @@ use crate::failure::Failure;
 use guerdon_store::requests::user_index::{self, Run};
 use guerdon_store::{Command, Engine as Database, Fault, Priority, Tx, each};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// Rows in one transaction of its own: a few milliseconds.
 const SLICE: usize = 500;
 /// How many looks without a change until the intake counts as quiet.
 const QUIET_LOOKS: u32 = 10;
 
-/// What was seen at the last look.
+/// What the loop saw at its last look.
 #[derive(Debug, Default)]
 pub(crate) struct Looked {
     pending: usize,
     left: Option<usize>,
     unchanged: u32,
-    /// Where the lines of the run under way end.
-    ends: BTreeMap<i64, i64>,
 }
 
 impl Engine {
@@ -57,14 +55,14 @@ impl Engine {
         loop {
             let after = last.clone();
             let page = self.read(move |tx| user_index::page(tx, (&after.0, after.1))).await?;
-            if !index.filter_page(&page, recoveries) {
-                return Ok(());
+            match page.last() {
+                Some(newest) if index.filter_page(&page, recoveries) => last.clone_from(newest),
+                Some(_) => return Ok(()),
+                None => break,
             }
-            let Some(newest) = page.last() else { break };
-            last.clone_from(newest);
         }
-        index.filter_is_whole_since(recoveries);
-        tracing::info!("the user index was read");
+        index.filter_page(&[], recoveries);
+        tracing::debug!("the user index was read");
         Ok(())
     }
 
@@ -91,7 +89,7 @@ impl Engine {
         }
     }
 
-    fn looked(&self) -> std::sync::MutexGuard<'_, Looked> {
+    fn looked(&self) -> MutexGuard<'_, Looked> {
         self.intake().looked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -118,21 +116,17 @@ impl Engine {
         });
         let run = sorted.await.map_err(|_| Fault::Panicked)?;
         tracing::debug!(users = run.len(), "a run of the user index begins");
-        self.looked().ends = ends;
         index.begin(run);
         Ok(())
     }
 
     async fn end_run(&self) -> Result<(), Failure> {
-        let ends = self.looked().ends.clone();
-        self.commit(SetIndexed(ends)).await?;
-        self.intake().index.end();
+        let index = &self.intake().index;
+        self.commit(SetIndexed(index.ends())).await?;
+        index.end();
         Ok(())
     }
 }
-
-/// [`Looked`] is the loop's alone; it lies with the index because the loop's steps do not outlive themselves.
-pub(crate) type LookedCell = Mutex<Looked>;
 
 struct Load(Arc<Intake>);
 

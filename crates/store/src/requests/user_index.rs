@@ -16,6 +16,7 @@ pub use run::Run;
 use filter::Filter;
 
 use super::{RequestRow, find_at};
+use crate::database::Engine;
 use crate::fault::Fault;
 use crate::statement::statements;
 use crate::tx::Tx;
@@ -48,8 +49,10 @@ const RUN_LEAST: u64 = 100_000;
 const RUN_MOST: u64 = 500_000;
 const RUN_SHARE: u64 = 10;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct UserIndex {
+    /// PostgreSQL has an index like any other, and nothing is kept in memory.
+    needed: bool,
     hasher: RandomState,
     state: RwLock<State>,
 }
@@ -132,6 +135,10 @@ impl Hasher for AsIs {
 }
 
 impl UserIndex {
+    pub fn on(engine: Engine) -> Self {
+        Self { needed: engine == Engine::Sqlite, hasher: RandomState::new(), state: RwLock::default() }
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -152,6 +159,9 @@ impl UserIndex {
 
     /// Notes people who are durably in line.
     pub fn joined<'a>(&self, people: impl Iterator<Item = (LineKey, &'a UserId)>) {
+        if !self.needed {
+            return;
+        }
         let mut state = self.write();
         for (key, user) in people {
             let hash = self.hash(key.event_key(), user.as_str());
@@ -166,6 +176,9 @@ impl UserIndex {
     /// Notes somebody who is in line once this transaction is committed. Needed where commands of one transaction are
     /// applied one by one.
     pub fn joins(&self, tx: &Tx<'_>, key: LineKey, user: &UserId) {
+        if !self.needed {
+            return;
+        }
         let mut state = self.write();
         if state.uncommitted.0 != tx.number() {
             state.uncommitted = (tx.number(), HashMap::new());
@@ -185,26 +198,26 @@ impl UserIndex {
         self.read().filter_is_whole
     }
 
-    /// Adds users of the index to the filter, as a page of the index has them; `recoveries` as at the first page.
+    /// Adds a page of the index to the filter, which is whole with the empty one. Whether there is more to add: not when
+    /// the file was reopened since the first page, for then it begins anew.
     pub fn filter_page(&self, page: &[(Box<str>, i64)], recoveries: u64) -> bool {
         let mut state = self.write();
+        if state.recoveries != recoveries {
+            return false;
+        }
         for (user, event_key) in page {
             let hash = self.hash(*event_key, user);
             state.filter.insert(hash);
         }
-        state.recoveries == recoveries
-    }
-
-    pub fn filter_is_whole_since(&self, recoveries: u64) {
-        let mut state = self.write();
-        state.filter_is_whole |= state.recoveries == recoveries;
+        state.filter_is_whole = page.is_empty();
+        !page.is_empty()
     }
 
     pub fn recoveries(&self) -> u64 {
         self.read().recoveries
     }
 
-    /// How much of each newcomer's weight a run has to be carried with: more when the next one waits already.
+    /// How many rows of a run each newcomer carries along: more when the next run is half full already.
     pub fn haste(&self) -> usize {
         let state = self.read();
         if state.fresh.len() > state.leaving.len() / 2 { 2 } else { 1 }
@@ -225,6 +238,11 @@ impl UserIndex {
             state.indexed.extend(lines);
         }
         state.leaving.ends.clone()
+    }
+
+    /// Where the lines of the run under way end.
+    pub fn ends(&self) -> BTreeMap<i64, i64> {
+        self.read().leaving.ends.clone()
     }
 
     /// From here on the run is carried along by whatever is committed.
@@ -325,14 +343,18 @@ impl UserIndex {
         user: &UserId,
         limit: i64,
     ) -> Result<Vec<LineKey>, Fault> {
-        let params = [user.as_str().into(), limit.into()];
-        let mut keys = tx.query(&OF_USER, &params, |row| Ok(LineKey::new(row.int(0)?, row.int(1)?)))?;
-        let state = self.read();
-        for places in [&state.fresh, &state.leaving] {
-            for event_key in places.ends.keys() {
-                keys.extend(places.find(self.hash(*event_key, user.as_str())));
+        let mut keys = Vec::new();
+        // Memory first: whoever leaves it before the look into the index is in the index by then.
+        {
+            let state = self.read();
+            for places in [&state.fresh, &state.leaving] {
+                for event_key in places.ends.keys() {
+                    keys.extend(places.find(self.hash(*event_key, user.as_str())));
+                }
             }
         }
+        let params = [user.as_str().into(), limit.into()];
+        keys.extend(tx.query(&OF_USER, &params, |row| Ok(LineKey::new(row.int(0)?, row.int(1)?)))?);
         keys.sort_unstable();
         keys.dedup();
         Ok(keys)
@@ -414,7 +436,17 @@ pub(super) fn forget(
 
 #[cfg(test)]
 mod tests {
-    use super::{LineKey, Places};
+    use super::{Engine, LineKey, Places, UserId, UserIndex};
+
+    #[test]
+    fn only_sqlite_keeps_people_in_memory() {
+        let somebody = UserId::parse("u-1").unwrap();
+        for (engine, kept) in [(Engine::Sqlite, 1), (Engine::Postgres, 0)] {
+            let index = UserIndex::on(engine);
+            index.joined([(LineKey::new(1, 1), &somebody)].into_iter());
+            assert_eq!(index.pending(), kept, "{engine:?}");
+        }
+    }
 
     #[test]
     fn users_of_one_hash_are_told_apart() {
