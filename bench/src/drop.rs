@@ -70,6 +70,8 @@ struct Figure {
     p999_ms: f64,
     /// Of the whole machine, the generator included.
     cpu_us_per_request: f64,
+    /// What was in the database when the last answer came, of what was accepted.
+    stored_share: f64,
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
@@ -150,10 +152,11 @@ impl Measured<'_> {
         let plan =
             Plan { connections, warm_up: seconds(options.warm_up), time: seconds(options.seconds), rate };
         let outcome = load::run(&running.addresses, self.crowd, plan)?;
-        running.check(&outcome)?;
+        let stored_share = running.check(&outcome)?;
         let rate = outcome.rate();
         Ok(Figure {
             ratio: rate / nothing.unwrap_or(rate),
+            stored_share,
             ..figure(target.name(), connections, stock, &outcome, plan)
         })
     }
@@ -171,6 +174,7 @@ fn figure(target: &str, connections: usize, stock: i64, outcome: &Outcome, plan:
         p99_ms: outcome.percentile(0.99),
         p999_ms: outcome.percentile(0.999),
         cpu_us_per_request: outcome.cpu_us_per_request(),
+        stored_share: 1.0,
     }
 }
 

@@ -197,9 +197,33 @@ fn cases() -> Vec<Case> {
         line,
         "/v1/admin/events/{eventId}/summary",
         "/v1/admin/events/{eventId}/stream",
+        "/v1/events/{eventId}/draw",
+        "/v1/events/{eventId}/draw/document",
+        "/v1/events/{eventId}/draw/proof",
     ] {
         cases.extend(missing("GET", route, "EVENT_NOT_FOUND"));
     }
+    for (route, lottery) in [
+        ("/v1/events/{eventId}/draw", None),
+        ("/v1/events/{eventId}/draw/document", Some((409, "DRAW_NOT_READY"))),
+        ("/v1/events/{eventId}/draw/proof", Some((409, "DRAW_NOT_READY"))),
+    ] {
+        cases.push(get(route, &route.replace("{eventId}", "there"), 404, "EVENT_NOT_FOUND", None));
+        cases.push(get(route, &route.replace("{eventId}", "open_1"), 409, "EVENT_WRONG_TYPE", None));
+        if let Some((status, code)) = lottery {
+            cases.push(get(route, &route.replace("{eventId}", "lottery"), status, code, None));
+        }
+    }
+    let draw = ("POST", "/v1/admin/events/{eventId}/draw");
+    let nonce = || json!({"publicNonce": "abc"});
+    cases.extend(bodies(draw, "/v1/admin/events/lottery/draw"));
+    for odd in [json!(""), json!("a\nb"), json!("x".repeat(513)), json!(5), Value::Null] {
+        let body = json!({"publicNonce": odd});
+        cases.push(send(draw, "/v1/admin/events/lottery/draw", body, NOT_ACCEPTABLE, Some("publicNonce")));
+    }
+    cases.push(send(draw, "/v1/admin/events/nope/draw", nonce(), (404, "EVENT_NOT_FOUND"), None));
+    cases.push(send(draw, "/v1/admin/events/open_1/draw", nonce(), (409, "EVENT_WRONG_TYPE"), None));
+    cases.push(send(draw, "/v1/admin/events/lottery/draw", nonce(), (409, "DRAW_NOT_READY"), None));
     for route in
         ["/v1/requests/{requestId}", "/v1/requests/{requestId}/stream", "/v1/admin/requests/{requestId}"]
     {
@@ -247,10 +271,14 @@ fn bad_input_is_refused_and_changes_nothing(cluster: &Cluster) {
     let mut claims = drop_body("claims");
     claims["type"] = json!("CLAIM");
     claims["capacityTotal"] = Value::Null;
-    for body in [drop_body("there"), drop_body("open_1"), over, future, claims] {
+    let mut lottery = drop_body("lottery");
+    lottery["type"] = json!("LOTTERY");
+    lottery["lotteryCutoffAt"] = json!(3_900_000_000_000_i64);
+    lottery["publicNonceSource"] = json!("a beacon");
+    for body in [drop_body("there"), drop_body("open_1"), over, future, claims, lottery] {
         operator.post("/v1/admin/events", &body).expect(201);
     }
-    for open in ["open_1", "future", "claims"] {
+    for open in ["open_1", "future", "claims", "lottery"] {
         operator.post(&format!("/v1/admin/events/{open}/open"), &json!({})).expect(200);
     }
     let everything = || {
@@ -331,6 +359,7 @@ fn strangers_get_nothing(cluster: &Cluster) {
         ("POST", "/v1/admin/events/there/open"),
         ("POST", "/v1/admin/events/there/close"),
         ("POST", "/v1/admin/events/there/cancel"),
+        ("POST", "/v1/admin/events/lottery/draw"),
         ("PUT", "/v1/admin/users/u-1"),
         ("GET", "/v1/admin/audit-log"),
         ("GET", "/v1/users/u-1/status"),

@@ -105,15 +105,13 @@ fn algorithms_and_signatures_are_not_the_callers_choice() {
 }
 
 #[test]
-fn a_remembered_token_expires_all_the_same() {
+fn a_token_that_was_good_expires_all_the_same() {
     let database = TestDatabase::new(TestEngine::Sqlite);
     let server = Server::start(BINARY, &ServerOptions::on(&database.url));
     let short = sign(&json!({"sub": "u-1", "exp": seconds_now() + 2}));
     let call = || server.api().with_token(&short).get("/v1/events");
     call().expect(200);
     call().expect(200);
-    let cached = server.api().metric("guerdon_http_cached_tokens");
-    assert!((cached - 1.0).abs() < 0.1, "{cached}");
     guerdon_harness::until("the token to expire", std::time::Duration::from_secs(10), || {
         (call().code() == "TOKEN_EXPIRED").then_some(())
     });

@@ -67,3 +67,13 @@ pub(crate) fn check_lines(database: &TestDatabase) {
     );
     assert_eq!(short, 0, "stock and allocations add up");
 }
+
+/// What holds for lotteries once they are settled: the counts, the news and the rewards, whoever won.
+pub(crate) fn check_lottery(database: &TestDatabase) {
+    let mut sql = database.sql();
+    let wrong = sql.number(
+        "SELECT COUNT(*) FROM event_lines l WHERE capacity_total - capacity_remaining <> (
+            SELECT COUNT(*) FROM requests r WHERE r.line >> 40 = l.event_key AND r.result = 1)",
+    );
+    assert_eq!(wrong, 0, "the counts are those of the rows");
+}

@@ -21,6 +21,7 @@ mod held_open;
 mod identity;
 mod invariants;
 mod keeping;
+mod lottery;
 mod requests;
 mod starting;
 mod support;

@@ -16,6 +16,8 @@ use tokio_postgres::NoTls;
 const POOL: usize = 32;
 /// How many the worker of (d) takes from the stream at a time.
 const WORKER_BATCH: usize = 500;
+const STREAM: &str = "requests:drop";
+const GROUP: &str = "workers";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Kind {
@@ -86,6 +88,9 @@ async fn listen(options: &PeerOptions) -> Result<(), Failure> {
                 redis::Client::open(url.as_str())?.get_multiplexed_async_connection().await?;
             redis::cmd("FLUSHALL").query_async::<()>(&mut connection).await?;
             redis::cmd("SET").arg("stock:drop").arg(options.stock).query_async::<()>(&mut connection).await?;
+            let mut group = redis::cmd("XGROUP");
+            group.arg("CREATE").arg(STREAM).arg(GROUP).arg("0").arg("MKSTREAM");
+            group.query_async::<()>(&mut connection).await?;
             Some(connection)
         }
     };
@@ -195,7 +200,7 @@ async fn gate(peer: &Peer, user: &str, stream: bool) -> Result<i64, Failure> {
     let mut call = peer.gate.prepare_invoke();
     call.key("members:drop").key("stock:drop");
     if stream {
-        call.key("requests:drop");
+        call.key(STREAM);
     }
     Ok(call.arg(user).invoke_async(&mut redis).await?)
 }
@@ -211,32 +216,28 @@ async fn redis_then_insert(peer: &Peer, user: &str) -> Result<i64, Failure> {
     Ok(result)
 }
 
-/// (d) Writes what the stream holds to the database, some time after it was answered.
+/// (d) Writes what the stream holds to the database, some time after it was answered. As a member of a consumer group: what
+/// a worker took and did not acknowledge is given to another. What is written is acknowledged and taken off the stream.
 async fn work(peer: Arc<Peer>) {
-    let mut last = String::from("0");
     loop {
-        if let Err(error) = work_once(&peer, &mut last).await {
+        if let Err(error) = work_once(&peer).await {
             eprintln!("the worker: {error}");
             return;
         }
     }
 }
 
-async fn work_once(peer: &Peer, last: &mut String) -> Result<(), Failure> {
+async fn work_once(peer: &Peer) -> Result<(), Failure> {
     let mut redis = peer.redis.clone().ok_or("no Redis")?;
-    let read: redis::streams::StreamReadReply = redis::cmd("XREAD")
-        .arg("COUNT")
-        .arg(WORKER_BATCH)
-        .arg("STREAMS")
-        .arg("requests:drop")
-        .arg(last.as_str())
-        .query_async(&mut redis)
-        .await?;
-    let (mut users, mut results) = (Vec::new(), Vec::new());
+    let mut take = redis::cmd("XREADGROUP");
+    take.arg("GROUP").arg(GROUP).arg("worker-1").arg("COUNT").arg(WORKER_BATCH);
+    take.arg("STREAMS").arg(STREAM).arg(">");
+    let read: redis::streams::StreamReadReply = take.query_async(&mut redis).await?;
+    let (mut ids, mut users, mut results) = (Vec::new(), Vec::new(), Vec::new());
     for entry in read.keys.iter().flat_map(|key| &key.ids) {
         users.push(entry.get::<String>("user").ok_or("no user")?);
         results.push(entry.get::<i64>("result").ok_or("no result")?);
-        last.clone_from(&entry.id);
+        ids.push(entry.id.as_str());
     }
     if users.is_empty() {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
@@ -250,5 +251,8 @@ async fn work_once(peer: &Peer, last: &mut String) -> Result<(), Failure> {
         )
         .await?;
     client.execute(&insert, &[&users, &results]).await?;
-    Ok(())
+    let mut done = redis::pipe();
+    done.cmd("XACK").arg(STREAM).arg(GROUP).arg(&ids).ignore();
+    done.cmd("XDEL").arg(STREAM).arg(&ids).ignore();
+    Ok(done.query_async(&mut redis).await?)
 }

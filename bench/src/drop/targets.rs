@@ -193,23 +193,24 @@ impl Running {
     }
 
     /// Whether what was answered is there.
-    pub(crate) fn check(&self, outcome: &Outcome) -> Result<(), Box<dyn std::error::Error>> {
+    /// Which share of what was accepted is stored. Only a worker behind a stream may still be writing.
+    pub(crate) fn check(&self, outcome: &Outcome) -> Result<f64, Box<dyn std::error::Error>> {
         let there = match self.target {
-            Target::Nothing => return Ok(()),
+            Target::Nothing => return Ok(1.0),
             Target::GuerdonSqlite | Target::GuerdonPostgres | Target::GuerdonPostgresTwo => self.stored()?,
             _ => {
                 let mut sql = postgres::Client::connect(&self.database, postgres::NoTls)?;
                 sql.query_one("SELECT COUNT(*) FROM requests", &[])?.get(0)
             }
         };
-        // A worker behind a stream may still be writing: that is what it is measured with.
         let expected = i64::try_from(outcome.accepted)?;
         if self.target == Target::RedisStream {
             println!("  (d) had {there} of {expected} rows in the database when the last answer came");
         } else if there != expected {
             return Err(format!("{}: {expected} accepted, {there} stored", self.target.name()).into());
         }
-        Ok(())
+        #[expect(clippy::cast_precision_loss, reason = "far fewer rows than 2^52")]
+        Ok(there as f64 / expected.max(1) as f64)
     }
 }
 

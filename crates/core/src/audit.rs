@@ -1,5 +1,6 @@
 //! The audit log: every admin change, who made it, and what it was before and after.
 
+use crate::hash::{Bytes, Hash};
 use crate::id::UserId;
 use crate::time::Timestamp;
 use serde_json::Value;
@@ -11,6 +12,14 @@ pub struct Actor {
     pub request_id: String,
 }
 
+impl Actor {
+    /// What happens by itself: a lottery's cutoff and its announcement.
+    pub fn itself() -> Self {
+        let user_id = UserId::parse("guerdon").expect("a name like anybody's");
+        Self { user_id, request_id: String::new() }
+    }
+}
+
 /// What was done, in the words of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -19,16 +28,20 @@ pub enum Action {
     EventOpened,
     EventClosed,
     EventCancelled,
+    EventDrawn,
+    EventAnnounced,
     UserStatusSet,
 }
 
 impl Action {
-    pub const ALL: [Action; 6] = [
+    pub const ALL: [Action; 8] = [
         Self::EventCreated,
         Self::EventPatched,
         Self::EventOpened,
         Self::EventClosed,
         Self::EventCancelled,
+        Self::EventDrawn,
+        Self::EventAnnounced,
         Self::UserStatusSet,
     ];
 
@@ -39,6 +52,8 @@ impl Action {
             Self::EventOpened => "EVENT_OPENED",
             Self::EventClosed => "EVENT_CLOSED",
             Self::EventCancelled => "EVENT_CANCELLED",
+            Self::EventDrawn => "EVENT_DRAWN",
+            Self::EventAnnounced => "EVENT_ANNOUNCED",
             Self::UserStatusSet => "USER_STATUS_SET",
         }
     }
@@ -67,6 +82,43 @@ pub struct AuditEntry {
     pub after: Option<Value>,
 }
 
+/// A line as its hash is taken of it: every column, in its stored form.
+#[derive(Clone, Copy, Debug)]
+pub struct StoredLine<'a> {
+    pub sequence: i64,
+    pub at: Timestamp,
+    pub actor: &'a str,
+    pub request_id: &'a str,
+    pub action: &'a str,
+    pub target_type: &'a str,
+    pub target_id: &'a str,
+    pub before: Option<&'a str>,
+    pub after: Option<&'a str>,
+}
+
+/// What the first line of the log follows.
+pub const BEFORE_THE_FIRST: Hash = Hash::from_bytes([0; 32]);
+
+/// Binds a line to all lines before it: nothing can be changed, left out or put between without a trace.
+pub fn chained(previous: &Hash, line: StoredLine<'_>) -> Hash {
+    let number = |number: i64| u64::try_from(number).unwrap_or(0);
+    let optional = |bytes: Bytes, text: Option<&str>| match text {
+        None => bytes.byte(0),
+        Some(text) => bytes.byte(1).text(text),
+    };
+    let bytes = Bytes::new()
+        .text("guerdon.audit-log.v1")
+        .raw(previous.as_bytes())
+        .number(number(line.sequence))
+        .number(number(line.at.as_millis()))
+        .text(line.actor)
+        .text(line.request_id)
+        .text(line.action)
+        .text(line.target_type)
+        .text(line.target_id);
+    optional(optional(bytes, line.before), line.after).hash()
+}
+
 /// A line of the log as it was written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AuditRecord {
@@ -79,5 +131,43 @@ pub struct AuditRecord {
 impl AuditRecord {
     pub fn bytes(&self) -> usize {
         self.stored_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BEFORE_THE_FIRST, StoredLine, chained};
+    use crate::time::Timestamp;
+
+    #[test]
+    fn every_column_counts() {
+        let line = StoredLine {
+            sequence: 1,
+            at: Timestamp::from_millis(2),
+            actor: "op",
+            request_id: "r",
+            action: "EVENT_OPENED",
+            target_type: "EVENT",
+            target_id: "e",
+            before: None,
+            after: Some("{}"),
+        };
+        let hash = chained(&BEFORE_THE_FIRST, line);
+        let others = [
+            StoredLine { sequence: 2, ..line },
+            StoredLine { at: Timestamp::from_millis(3), ..line },
+            StoredLine { actor: "o", request_id: "pr", ..line },
+            StoredLine { request_id: "", ..line },
+            StoredLine { action: "EVENT_CLOSED", ..line },
+            StoredLine { target_type: "USER", ..line },
+            StoredLine { target_id: "f", ..line },
+            StoredLine { before: Some(""), ..line },
+            StoredLine { after: None, ..line },
+            StoredLine { before: Some("{}"), after: None, ..line },
+        ];
+        for other in others {
+            assert_ne!(chained(&BEFORE_THE_FIRST, other), hash, "{other:?}");
+        }
+        assert_ne!(chained(&hash, line), hash, "what came before");
     }
 }

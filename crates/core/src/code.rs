@@ -45,6 +45,7 @@ codes! {
     EventNotReady "EVENT_NOT_READY" "The event cannot be opened as it is";
     EventNotOpen "EVENT_NOT_OPEN" "The event takes no applications now";
     EventWrongType "EVENT_WRONG_TYPE" "The event is of a type that does not have this";
+    DrawNotReady "DRAW_NOT_READY" "The draw has not come that far";
     RequestNotFound "REQUEST_NOT_FOUND" "There is no such request";
     UserNotFound "USER_NOT_FOUND" "The registry does not know this user";
     StoreBusy "STORE_BUSY" "Too much work is waiting";

@@ -3,21 +3,22 @@
 //! `docs/verifiable-draw.md` has every byte of this; a verifier in another language is written from there.
 
 pub mod document;
-pub mod hash;
+pub mod progress;
 pub mod tree;
 
 #[cfg(test)]
 mod tests;
 
+pub use crate::hash::Hash;
 pub use document::{Check, Document, Proof, verify, verify_proof};
-pub use hash::Hash;
-pub use tree::{Tree, leads_to, path};
+pub use progress::{Draw, DrawState, DrawView, terms};
+pub use tree::{CHUNK_LEAVES, Tree, leads_to, path, path_over_chunks, root_of};
 
+use crate::hash::Bytes;
 use crate::id::{EventId, UserId};
 use crate::time::Timestamp;
 use chacha20::ChaCha20;
 use chacha20::cipher::{KeyIvInit, StreamCipher};
-use hash::Bytes;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -50,6 +51,17 @@ pub struct Terms<'a> {
     pub cutoff: Timestamp,
     /// Where the public nonce will come from; empty without one.
     pub nonce_source: &'a str,
+}
+
+const NONCE_CHARACTERS_MAX: usize = 512;
+
+/// A public nonce is one line of text: whoever verifies types it from its source.
+pub fn check_nonce(nonce: String) -> Result<String, String> {
+    let characters = nonce.chars().count();
+    if characters == 0 || characters > NONCE_CHARACTERS_MAX || nonce.chars().any(char::is_control) {
+        return Err(format!("must be one line of 1 to {NONCE_CHARACTERS_MAX} characters"));
+    }
+    Ok(nonce)
 }
 
 /// Binds the seed and the terms, and tells nothing about the seed.

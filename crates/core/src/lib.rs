@@ -8,6 +8,7 @@ pub mod code;
 pub mod draw;
 pub mod events;
 pub mod fields;
+pub mod hash;
 pub mod id;
 pub mod identity;
 pub mod money;

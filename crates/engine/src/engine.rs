@@ -1,6 +1,7 @@
 //! The engine: the store, the clock, what is kept in memory, and the loops.
 
 use crate::clock::Clock;
+use crate::draws::UnderWay;
 use crate::entropy::Entropy;
 use crate::failure::Failure;
 use crate::loops::Loops;
@@ -8,6 +9,7 @@ use crate::metrics::EngineMetrics;
 use crate::requests::{Intake, Watch};
 use crate::users::{UnknownUsers, UserBook};
 use guerdon_core::Timestamp;
+use guerdon_core::draw::Secret;
 use guerdon_core::requests::RequestId;
 use guerdon_store::{Command, Engine as Database, Fault, Store, Tx};
 use std::sync::Arc;
@@ -21,6 +23,7 @@ const USERS_INTERVAL: Duration = Duration::from_millis(250);
 const DATABASE_CLOCK_INTERVAL: Duration = Duration::from_secs(5);
 const USER_INDEX_INTERVAL: Duration = Duration::from_millis(200);
 const CANCELLED_INTERVAL: Duration = Duration::from_millis(500);
+const DRAWS_INTERVAL: Duration = Duration::from_millis(200);
 const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -42,6 +45,7 @@ pub struct Engine {
     pub(crate) users: UserBook,
     intake: Arc<Intake>,
     pub(crate) watch: Watch,
+    pub(crate) draws: UnderWay,
     pub(crate) options: EngineOptions,
     loops: Loops,
 }
@@ -57,9 +61,19 @@ impl Engine {
         let users = UserBook::new(options.unknown_users);
         let loops = Loops::default();
         let intake = Arc::new(Intake::new(&options, store.engine()));
-        let watch = Watch::default();
-        let engine =
-            Arc::new(Self { store, clock, entropy: Entropy, metrics, users, intake, watch, options, loops });
+        let (watch, draws) = (Watch::default(), UnderWay::default());
+        let engine = Arc::new(Self {
+            store,
+            clock,
+            entropy: Entropy,
+            metrics,
+            users,
+            intake,
+            watch,
+            draws,
+            options,
+            loops,
+        });
         engine.refresh_users().await?;
         engine.load_user_index().await?;
         engine.every(
@@ -70,6 +84,7 @@ impl Engine {
         engine.every("cancelled_lines", CANCELLED_INTERVAL, |engine| async move {
             engine.end_cancelled_lines().await;
         });
+        engine.every("draws", DRAWS_INTERVAL, Self::advance_draws);
         engine.every("watch", WATCH_INTERVAL, |engine| async move { engine.look_at_watched_lines().await });
         engine.every(
             "requests_sweeper",
@@ -122,6 +137,10 @@ impl Engine {
 
     pub(crate) fn new_request_id(&self) -> RequestId {
         self.entropy.request_id(self.now())
+    }
+
+    pub(crate) fn new_secret(&self) -> Secret {
+        Secret::new(self.entropy.bytes())
     }
 
     pub(crate) fn intake(&self) -> &Arc<Intake> {

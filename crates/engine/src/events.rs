@@ -4,12 +4,13 @@ use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::page::{Page, PageRequest};
 use guerdon_core::audit::{Action, Actor, AuditEntry};
+use guerdon_core::draw::{Draw, Secret};
 use guerdon_core::events::lifecycle::{Move, NewEvent, decide};
-use guerdon_core::events::{Event, EventBody, EventChange, EventDecision, EventStatus, EventView};
+use guerdon_core::events::{Event, EventBody, EventChange, EventDecision, EventKind, EventStatus, EventView};
 use guerdon_core::requests::RequestId;
 use guerdon_core::{Code, EventId, Rejection, Timestamp};
 use guerdon_store::outbox::{self, OutboxEvent, Publishing};
-use guerdon_store::{Command, Fault, Priority, Tx, audit_log, events, requests};
+use guerdon_store::{Command, Fault, Priority, Tx, audit_log, draws, events, requests};
 use serde_json::Value;
 
 /// The place of an event in a list: the time that orders it, and its id.
@@ -37,7 +38,9 @@ impl Engine {
 
     async fn change_event(&self, actor: Actor, id: EventId, change: EventChange) -> Result<Event, Failure> {
         let (outbox_id, publishing) = (self.new_request_id(), self.intake().publishing);
-        let command = ChangeEvent { id, actor, change, at: self.now(), outbox_id, publishing };
+        let secrets =
+            (change == EventChange::Move(Move::Open)).then(|| (self.new_secret(), self.new_secret()));
+        let command = ChangeEvent { id, actor, change, at: self.now(), outbox_id, publishing, secrets };
         Ok(self.commit(command).await??)
     }
 
@@ -97,6 +100,8 @@ struct ChangeEvent {
     at: Timestamp,
     outbox_id: RequestId,
     publishing: Publishing,
+    /// The seed and the salts' key of a draw, should this open one.
+    secrets: Option<(Secret, Secret)>,
 }
 
 impl Command for ChangeEvent {
@@ -149,7 +154,7 @@ fn write(tx: &mut Tx<'_>, new: bool, decision: &EventDecision) -> Result<bool, F
 }
 
 impl ChangeEvent {
-    /// What follows from a change: a line to stand in once the event opens, and the news for others.
+    /// What follows from a change: a line to stand in once the event opens, a lottery's draw, and the news for others.
     fn cause(&self, tx: &mut Tx<'_>, decision: &EventDecision) -> Result<(), Fault> {
         let event = &decision.event;
         if decision.action == Action::EventOpened
@@ -157,38 +162,82 @@ impl ChangeEvent {
         {
             requests::open_line(tx, &event.id, capacity_total)?;
         }
-        if !matches!(decision.action, Action::EventOpened | Action::EventClosed | Action::EventCancelled) {
-            return Ok(());
+        if let EventKind::Lottery { lottery_cutoff_at, public_nonce_source, .. } = &event.settings.kind {
+            match (decision.action, &self.secrets) {
+                (Action::EventOpened, Some((seed, salt_key))) => {
+                    let draw = Draw::open(event, seed.clone(), salt_key.clone())
+                        .ok_or_else(|| Fault::Inconsistent(format!("{} has no draw", event.id)))?;
+                    draws::open(tx, &draw, *lottery_cutoff_at, public_nonce_source.is_some())?;
+                }
+                (Action::EventCancelled, _) => draws::end_void(tx, &event.id)?,
+                _ => {}
+            }
         }
-        let batch = outbox::Batch {
-            aggregate_type: "EVENT",
-            event_type: decision.action.as_str(),
-            created_at: self.at,
-            publishing: self.publishing,
-        };
-        let payload = serde_json::to_string(&EventView::of(event, self.at))
-            .map_err(|error| Fault::Inconsistent(error.to_string()))?;
-        let news = OutboxEvent {
-            id: *self.outbox_id.as_bytes(),
-            sequence: event.version,
-            aggregate_id: event.id.to_string(),
-            payload,
-        };
-        outbox::append(tx, batch, &[news])
+        tell(tx, decision, self.at, self.outbox_id, self.publishing)
     }
 
     fn line(&self, before: Option<&Event>, decision: &EventDecision) -> Result<AuditEntry, Fault> {
-        let snapshot = |event: &Event| -> Result<Value, Fault> {
-            serde_json::to_value(EventView::of(event, self.at))
-                .map_err(|error| Fault::Inconsistent(error.to_string()))
-        };
-        Ok(AuditEntry {
-            at: self.at,
-            actor: self.actor.clone(),
-            action: decision.action,
-            target_id: self.id.to_string(),
-            before: before.map(snapshot).transpose()?,
-            after: Some(snapshot(&decision.event)?),
-        })
+        audit_line(self.actor.clone(), self.at, before, decision)
     }
+}
+
+/// Moves an event that is locked and that nobody asked to move, in the moment of the transaction; the last thing in it.
+pub(crate) fn move_by_itself(
+    tx: &mut Tx<'_>,
+    event: &Event,
+    step: Move,
+    outbox_id: RequestId,
+    publishing: Publishing,
+) -> Result<(), Fault> {
+    let now = tx.now();
+    let refused = |rejection: Rejection| Fault::Inconsistent(format!("{}: {}", event.id, rejection.detail));
+    let decision = decide(Some(event), &EventChange::Move(step), now).map_err(refused)?;
+    write(tx, false, &decision)?;
+    tell(tx, &decision, now, outbox_id, publishing)?;
+    audit_log::append(tx, &[audit_line(Actor::itself(), now, Some(event), &decision)?])
+}
+
+/// The news of an event's status, for others.
+fn tell(
+    tx: &mut Tx<'_>,
+    decision: &EventDecision,
+    at: Timestamp,
+    outbox_id: RequestId,
+    publishing: Publishing,
+) -> Result<(), Fault> {
+    use Action::{EventAnnounced, EventCancelled, EventClosed, EventOpened};
+    if !matches!(decision.action, EventOpened | EventClosed | EventCancelled | EventAnnounced) {
+        return Ok(());
+    }
+    let event = &decision.event;
+    let event_type = decision.action.as_str();
+    let batch = outbox::Batch { aggregate_type: "EVENT", event_type, created_at: at, publishing };
+    let payload = serde_json::to_string(&EventView::of(event, at))
+        .map_err(|error| Fault::Inconsistent(error.to_string()))?;
+    let news = OutboxEvent {
+        id: *outbox_id.as_bytes(),
+        sequence: event.version,
+        aggregate_id: event.id.to_string(),
+        payload,
+    };
+    outbox::append(tx, batch, &[news])
+}
+
+fn audit_line(
+    actor: Actor,
+    at: Timestamp,
+    before: Option<&Event>,
+    decision: &EventDecision,
+) -> Result<AuditEntry, Fault> {
+    let snapshot = |event: &Event| -> Result<Value, Fault> {
+        serde_json::to_value(EventView::of(event, at)).map_err(|error| Fault::Inconsistent(error.to_string()))
+    };
+    Ok(AuditEntry {
+        at,
+        actor,
+        action: decision.action,
+        target_id: decision.event.id.to_string(),
+        before: before.map(snapshot).transpose()?,
+        after: Some(snapshot(&decision.event)?),
+    })
 }

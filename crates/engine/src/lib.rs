@@ -6,6 +6,7 @@
 mod audit_log;
 mod clock;
 mod database_clock;
+mod draws;
 mod engine;
 mod entropy;
 mod events;
@@ -19,6 +20,7 @@ mod users;
 
 pub use audit_log::AuditFilter;
 pub use clock::Clock;
+pub use draws::DrawHead;
 pub use engine::{Engine, EngineOptions};
 pub use entropy::Entropy;
 pub use events::EventFilter;
@@ -27,5 +29,5 @@ pub use guerdon_store::Stopwatch;
 pub use metrics::EngineMetrics;
 pub use page::{Page, PageRequest};
 pub use readiness::Readiness;
-pub use requests::{Applied, RequestFilter, ShownRequest, Summary};
+pub use requests::{Applied, Lottery, RequestFilter, ShownRequest, Summary};
 pub use users::UnknownUsers;

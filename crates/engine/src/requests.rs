@@ -3,16 +3,21 @@
 mod accept;
 mod news;
 mod reads;
+mod rewards;
 mod sweep;
 mod user_index;
 mod watch;
 
+pub(crate) use news::tell;
 pub use reads::{RequestFilter, ShownRequest, Summary};
+pub(crate) use rewards::reward;
 pub(crate) use watch::Watch;
 
 use crate::engine::{Engine, EngineOptions};
 use crate::failure::Failure;
 use accept::Submit;
+use guerdon_core::draw::Hash;
+use guerdon_core::events::Event;
 use guerdon_core::requests::Request;
 use guerdon_core::{EventId, UserId};
 use guerdon_store::Engine as Database;
@@ -40,6 +45,14 @@ impl Intake {
     }
 }
 
+/// A lottery, and what somebody holds who entered it.
+#[derive(Clone, Debug)]
+pub struct Lottery {
+    pub event: Arc<Event>,
+    /// The entry's leaf in the tree of the draw.
+    pub receipt: Option<Hash>,
+}
+
 /// What became of an application.
 #[derive(Clone, Debug)]
 pub struct Applied {
@@ -48,6 +61,8 @@ pub struct Applied {
     pub duplicate: bool,
     /// The line's watermark at that moment.
     pub decided_position: i64,
+    /// What a lottery shows beside the request.
+    pub lottery: Option<Lottery>,
     pub(crate) event_key: i64,
 }
 

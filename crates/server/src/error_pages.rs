@@ -34,6 +34,7 @@ const PAGES: &[(&str, &str)] = &[
     page!("EVENT_NOT_READY"),
     page!("EVENT_NOT_OPEN"),
     page!("EVENT_WRONG_TYPE"),
+    page!("DRAW_NOT_READY"),
     page!("REQUEST_NOT_FOUND"),
     page!("USER_NOT_FOUND"),
     page!("STORE_BUSY"),

@@ -46,7 +46,6 @@ pub struct HttpMetrics {
     /// By method, then by route.
     routes: Arc<[RwLock<Routes>; METHODS.len()]>,
     pub(crate) connections: Gauge,
-    pub(crate) cached_tokens: Gauge,
 }
 
 impl HttpMetrics {
@@ -57,7 +56,6 @@ impl HttpMetrics {
             seconds: Family::new_with_constructor(seconds),
             routes: Arc::default(),
             connections: Gauge::default(),
-            cached_tokens: Gauge::default(),
         };
         let http = registry.sub_registry_with_prefix("guerdon_http");
         http.register("requests", "Requests that were answered", metrics.requests.clone());
@@ -68,7 +66,6 @@ impl HttpMetrics {
             metrics.seconds.clone(),
         );
         http.register("connections", "Connections that are open", metrics.connections.clone());
-        http.register("cached_tokens", "Verified tokens that are remembered", metrics.cached_tokens.clone());
         metrics
     }
 

@@ -141,7 +141,8 @@ pub fn status_of(code: Code) -> StatusCode {
         | Code::EventFieldFrozen
         | Code::EventNotOpen
         | Code::EventWrongType
-        | Code::EventNotReady => StatusCode::CONFLICT,
+        | Code::EventNotReady
+        | Code::DrawNotReady => StatusCode::CONFLICT,
         Code::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         Code::InvalidFields => StatusCode::UNPROCESSABLE_ENTITY,

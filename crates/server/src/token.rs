@@ -1,17 +1,14 @@
-//! Bearer tokens: verified once, then remembered by their hash for as long as they are valid.
+//! Bearer tokens. A signature with a secret is checked as fast as a remembered one would be found, so nothing is remembered.
 
 use crate::problem::Problem;
 use guerdon_core::identity::{Identity, Role};
 use guerdon_core::{Code, Timestamp, UserId};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
-use quick_cache::sync::Cache;
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
 /// A longer token is refused unread.
 const TOKEN_BYTES_MAX: usize = 8 * 1024;
-const TOKENS_REMEMBERED: usize = 50_000;
 
 #[derive(Clone, Debug, Default)]
 pub struct AuthOptions {
@@ -40,15 +37,6 @@ enum Keys {
 pub struct Verifier {
     keys: Keys,
     validation: Validation,
-    remembered: Cache<[u8; 32], Arc<Verified>>,
-}
-
-/// A token whose signature was found good. Its times are looked at on every use.
-#[derive(Debug)]
-struct Verified {
-    identity: Arc<Identity>,
-    expires_at: Timestamp,
-    not_before: Option<Timestamp>,
 }
 
 impl Verifier {
@@ -73,50 +61,28 @@ impl Verifier {
             }
         }
         let key = DecodingKey::from_secret(options.secret.as_bytes());
-        Self { keys: Keys::Secret(Box::new(key)), validation, remembered: Cache::new(TOKENS_REMEMBERED) }
-    }
-
-    pub(crate) fn remembered(&self) -> usize {
-        self.remembered.len()
+        Self { keys: Keys::Secret(Box::new(key)), validation }
     }
 
     pub(crate) fn verify(&self, token: &str, now: Timestamp) -> Result<Arc<Identity>, Problem> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(invalid("the token is longer than 8 KiB"));
         }
-        let hash: [u8; 32] = Sha256::digest(token).into();
-        let verified = match self.remembered.get(&hash) {
-            Some(verified) => verified,
-            None => {
-                let verified = Arc::new(self.read(token)?);
-                self.remembered.insert(hash, Arc::clone(&verified));
-                verified
-            }
-        };
-        if now >= verified.expires_at {
-            self.remembered.remove(&hash);
-            return Err(Problem::new(Code::TokenExpired, "ask for a new token"));
-        }
-        if verified.not_before.is_some_and(|not_before| now < not_before) {
-            return Err(invalid("the token is not valid yet"));
-        }
-        Ok(Arc::clone(&verified.identity))
-    }
-
-    fn read(&self, token: &str) -> Result<Verified, Problem> {
         let Keys::Secret(key) = &self.keys;
         let read = jsonwebtoken::decode::<Claims>(token, key, &self.validation);
         let claims = read.map_err(|error| invalid(&refusal(&error)))?.claims;
+        if now >= numeric_date(claims.exp) {
+            return Err(Problem::new(Code::TokenExpired, "ask for a new token"));
+        }
+        if claims.nbf.is_some_and(|not_before| now < numeric_date(not_before)) {
+            return Err(invalid("the token is not valid yet"));
+        }
         let user_id = UserId::parse(claims.sub).map_err(|reason| invalid(&format!("sub {reason}")))?;
         let roles = match claims.roles {
             None => vec![Role::User],
             Some(names) => names.iter().filter_map(|name| Role::parse(name)).collect(),
         };
-        Ok(Verified {
-            identity: Arc::new(Identity { user_id, name: claims.name, roles }),
-            expires_at: numeric_date(claims.exp),
-            not_before: claims.nbf.map(numeric_date),
-        })
+        Ok(Arc::new(Identity { user_id, name: claims.name, roles }))
     }
 }
 

@@ -5,14 +5,16 @@ use crate::param::{Param, Row};
 use crate::statement::statements;
 use crate::tx::Tx;
 use guerdon_core::UserId;
-use guerdon_core::audit::{Action, Actor, AuditEntry, AuditRecord};
+use guerdon_core::audit::{Action, Actor, AuditEntry, AuditRecord, BEFORE_THE_FIRST, StoredLine, chained};
+use guerdon_core::hash::Hash;
 use serde_json::Value;
 
 statements! {
     TAKE_SEQUENCES = "UPDATE counters SET value = value + $1 WHERE name = 'audit_log' RETURNING value";
     APPEND = "INSERT INTO audit_log
-        (sequence, at, actor, request_id, action, target_type, target_id, before_json, after_json)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+        (sequence, at, actor, request_id, action, target_type, target_id, before_json, after_json, hash)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    HASH_OF = "SELECT hash FROM audit_log WHERE sequence = $1";
     NEWEST = "SELECT value FROM counters WHERE name = 'audit_log'";
     TARGETS_SINCE = "SELECT sequence, target_type, target_id FROM audit_log WHERE sequence > $1 ORDER BY sequence LIMIT $2";
     LIST = "SELECT sequence, at, actor, request_id, action, target_id, before_json, after_json FROM audit_log
@@ -30,9 +32,22 @@ pub fn append(tx: &mut Tx<'_>, entries: &[AuditEntry]) -> Result<(), Fault> {
     let last = tx
         .query_one(&TAKE_SEQUENCES, &[count.into()], |row| row.int(0))?
         .ok_or_else(|| Fault::inconsistent("the audit log's counter is missing"))?;
+    let mut hash = hash_of(tx, last - count)?;
     for (sequence, entry) in (last - count + 1..).zip(entries) {
         let before = entry.before.as_ref().map(Value::to_string);
         let after = entry.after.as_ref().map(Value::to_string);
+        let line = StoredLine {
+            sequence,
+            at: entry.at,
+            actor: entry.actor.user_id.as_str(),
+            request_id: &entry.actor.request_id,
+            action: entry.action.as_str(),
+            target_type: entry.action.target_type(),
+            target_id: &entry.target_id,
+            before: before.as_deref(),
+            after: after.as_deref(),
+        };
+        hash = chained(&hash, line);
         tx.execute(
             &APPEND,
             &[
@@ -45,10 +60,20 @@ pub fn append(tx: &mut Tx<'_>, entries: &[AuditEntry]) -> Result<(), Fault> {
                 (&entry.target_id).into(),
                 before.as_ref().into(),
                 after.as_ref().into(),
+                Param::Blob(hash.as_bytes()),
             ],
         )?;
     }
     Ok(())
+}
+
+/// What the line after this one is bound to.
+fn hash_of(tx: &mut Tx<'_>, sequence: i64) -> Result<Hash, Fault> {
+    let found = tx.query_one(&HASH_OF, &[sequence.into()], |row| {
+        let bytes = row.optional_blob(0)?.map(<[u8; 32]>::try_from).transpose();
+        bytes.map_err(|_| Fault::inconsistent(format!("the hash of line {sequence} has the wrong length")))
+    })?;
+    Ok(found.flatten().map_or(BEFORE_THE_FIRST, Hash::from_bytes))
 }
 
 /// The number of the newest line.

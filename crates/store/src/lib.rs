@@ -6,6 +6,7 @@
 pub mod allocations;
 pub mod audit_log;
 pub mod clock;
+pub mod draws;
 pub mod events;
 pub mod outbox;
 pub mod requests;
@@ -43,6 +44,7 @@ pub fn statements(engine: Engine) -> Vec<&'static Statement> {
         allocations::STATEMENTS,
         audit_log::STATEMENTS,
         clock::STATEMENTS,
+        draws::STATEMENTS,
         events::STATEMENTS,
         outbox::STATEMENTS,
         requests::STATEMENTS,

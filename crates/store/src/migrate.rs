@@ -21,6 +21,8 @@ const MIGRATIONS: &[Migration] = &[
         name: "places_in_ids",
         sql: include_str!("../migrations/0003_places_in_ids.sql"),
     },
+    Migration { version: 4, name: "draws", sql: include_str!("../migrations/0004_draws.sql") },
+    Migration { version: 5, name: "audit_chain", sql: include_str!("../migrations/0005_audit_chain.sql") },
 ];
 
 /// Taken for the time of a migration; any number that no other program would choose.

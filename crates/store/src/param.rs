@@ -138,6 +138,16 @@ impl Row<'_> {
         }
     }
 
+    pub fn optional_blob(&self, column: usize) -> Result<Option<&[u8]>, Fault> {
+        match &self.0 {
+            Columns::Sqlite(row) => {
+                let value = row.get_ref(column).map_err(|error| unreadable(column, &error))?;
+                value.as_blob_or_null().map_err(|error| unreadable(column, &error))
+            }
+            Columns::Postgres(row) => row.try_get(column).map_err(|error| unreadable(column, &error)),
+        }
+    }
+
     pub fn timestamp(&self, column: usize) -> Result<Timestamp, Fault> {
         self.int(column).map(Timestamp::from_millis)
     }

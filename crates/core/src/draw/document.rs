@@ -3,9 +3,10 @@
 use super::{Hash, Terms, Tree, commitment, leads_to, leaf_of, winners};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// The whole that a verifier needs. The entries are leaves: nobody's name is in it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Document {
     pub version: u32,
@@ -14,31 +15,39 @@ pub struct Document {
     pub lottery_cutoff_at: i64,
     #[serde(default)]
     pub public_nonce_source: Option<String>,
+    #[schema(value_type = String)]
     pub commitment: Hash,
     pub entries: u64,
+    #[schema(value_type = String)]
     pub root: Hash,
     #[serde(default)]
     pub public_nonce: Option<String>,
+    #[schema(value_type = String)]
     pub seed: Hash,
     /// In line order.
+    #[schema(value_type = Vec<String>)]
     pub leaves: Vec<Hash>,
     /// Positions in line, from 1, in the order drawn.
     pub winners: Vec<u64>,
 }
 
 /// That somebody's own entry is in the tree.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Proof {
     pub event_id: String,
     pub position: u64,
     pub request_id: String,
     pub user_id: String,
+    #[schema(value_type = String)]
     pub salt: Hash,
+    #[schema(value_type = String)]
     pub leaf: Hash,
     pub entries: u64,
+    #[schema(value_type = String)]
     pub root: Hash,
     /// The siblings from the bottom up.
+    #[schema(value_type = Vec<String>)]
     pub path: Vec<Hash>,
 }
 

@@ -1,7 +1,7 @@
 //! A Merkle tree over the entries, shaped as in RFC 9162: the left half of n leaves has the greatest power of two below n,
 //! so that no node is ever doubled.
 
-use super::hash::{Bytes, Hash};
+use crate::hash::{Bytes, Hash};
 
 fn node(left: &Hash, right: &Hash) -> Hash {
     Bytes::new().byte(1).raw(left.as_bytes()).raw(right.as_bytes()).hash()
@@ -45,7 +45,18 @@ impl Extend<Hash> for Tree {
     }
 }
 
-fn root_of(leaves: &[Hash]) -> Hash {
+/// Leaves that are kept together. A power of two: the root of a whole chunk is a node of the tree, and the tree over the
+/// chunks' roots has the tree's own root.
+pub const CHUNK_LEAVES: usize = 1024;
+
+/// The siblings of a leaf from the bottom up, found in its own chunk and in the roots of all of them.
+pub fn path_over_chunks(chunk: &[Hash], roots: &[Hash], index: usize) -> Vec<Hash> {
+    let mut siblings = path(chunk, index % CHUNK_LEAVES);
+    siblings.extend(path(roots, index / CHUNK_LEAVES));
+    siblings
+}
+
+pub fn root_of(leaves: &[Hash]) -> Hash {
     let mut tree = Tree::default();
     tree.extend(leaves.iter().copied());
     tree.root()

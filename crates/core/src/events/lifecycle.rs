@@ -10,22 +10,25 @@ use crate::id::EventId;
 use crate::rejection::Rejection;
 use crate::time::Timestamp;
 
-/// What an operator can do to an event's status.
+/// What can be done to an event's status: by an operator, and by a lottery's draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Move {
     Open,
     Close,
     Cancel,
+    /// The end of a lottery's draw.
+    Announce,
 }
 
 impl Move {
-    pub const ALL: [Move; 3] = [Self::Open, Self::Close, Self::Cancel];
+    pub const ALL: [Move; 4] = [Self::Open, Self::Close, Self::Cancel, Self::Announce];
 
     const fn verb(self) -> &'static str {
         match self {
             Self::Open => "opened",
             Self::Close => "closed",
             Self::Cancel => "cancelled",
+            Self::Announce => "announced",
         }
     }
 }
@@ -37,6 +40,7 @@ pub const MOVES: &[(EventStatus, Move, EventStatus)] = &[
     (EventStatus::Open, Move::Close, EventStatus::Closed),
     (EventStatus::Open, Move::Cancel, EventStatus::Cancelled),
     (EventStatus::Closed, Move::Cancel, EventStatus::Cancelled),
+    (EventStatus::Closed, Move::Announce, EventStatus::Announced),
 ];
 
 /// A change to one event, as it was asked for.
@@ -141,6 +145,9 @@ fn moved(event: &Event, step: Move, now: Timestamp) -> Result<EventDecision, Rej
         }
         (EventState::Open { opened_at }, Move::Close) => {
             (EventState::Closed { opened_at, closed_at: now }, Action::EventClosed)
+        }
+        (EventState::Closed { opened_at, closed_at }, Move::Announce) => {
+            (EventState::Announced { opened_at, closed_at, announced_at: now }, Action::EventAnnounced)
         }
         _ => {
             let StateTimes { opened_at, closed_at, .. } = event.state.times();

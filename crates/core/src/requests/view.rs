@@ -3,6 +3,7 @@
 use super::{Request, RequestState, RequestStatus, ResultCode, UiResult};
 use crate::events::view::UiPhase;
 use crate::events::{Event, EventType};
+use crate::hash::Hash;
 use crate::time::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -43,6 +44,10 @@ pub struct RequestView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<i64>)]
     pub announced_at: Option<Timestamp>,
+    /// A lottery entry's leaf in the tree of the draw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub receipt: Option<Hash>,
     /// What happened and when, derived from the timestamps.
     pub timeline: Vec<TimelineEntry>,
 }
@@ -92,6 +97,7 @@ impl RequestView {
             ui_phase: lottery.as_ref().and_then(|view| view.ui_phase),
             lottery_cutoff_at: lottery.as_ref().and_then(|view| view.lottery_cutoff_at),
             announced_at: lottery.as_ref().and_then(|view| view.announced_at),
+            receipt: None,
             timeline: timeline(request),
         }
     }

@@ -3,13 +3,14 @@
 //! The line's lock is exclusive, on PostgreSQL across processes: whoever holds it numbers the people that it lets in,
 //! so positions have no gaps, nobody is accepted beside a closing, and a place in line is decided when it is taken.
 
-use super::{Applied, Intake, news};
-use guerdon_core::events::{Event, Reward};
+use super::rewards::reward;
+use super::{Applied, Intake, Lottery, news};
+use crate::draws::shown::{self as draws_shown, receipt};
+use guerdon_core::events::{Event, EventType};
 use guerdon_core::requests::{Line, LineKey, Request, RequestId, RequestState, ResultCode, admit, decide};
 use guerdon_core::{Code, EventId, Rejection, Timestamp, UserId};
-use guerdon_store::allocations::{self, NewAllocation};
 use guerdon_store::requests::{self, RequestRow};
-use guerdon_store::{Command, Fault, Priority, Tx, events};
+use guerdon_store::{Command, Fault, Priority, Tx, draws, events};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -90,7 +91,24 @@ fn accept(tx: &mut Tx<'_>, people: &[&Submit]) -> Result<Vec<Outcome>, Fault> {
             Place::New => Err(undecided()),
         });
     }
+    if event.settings.kind.event_type() == EventType::Lottery {
+        show_lottery(tx, event, &mut outcomes)?;
+    }
     Ok(outcomes)
+}
+
+/// Adds what a lottery shows: each entry's receipt, and how it ended once that was announced.
+fn show_lottery(tx: &mut Tx<'_>, event: Event, outcomes: &mut [Outcome]) -> Result<(), Fault> {
+    let draw = draws::find(tx, &event.id)?;
+    let event = Arc::new(event);
+    let mut states = Vec::new();
+    for applied in outcomes.iter_mut().filter_map(|outcome| outcome.as_mut().ok()) {
+        let request = &mut applied.request;
+        let receipt = draw.as_ref().map(|row| receipt(&row.draw, request));
+        applied.lottery = Some(Lottery { event: Arc::clone(&event), receipt });
+        states.push((LineKey::new(applied.event_key, request.position), &mut request.state));
+    }
+    draws_shown::announce_to(tx, &event, states)
 }
 
 fn undecided() -> Rejection {
@@ -189,40 +207,6 @@ fn join(
     Ok(())
 }
 
-/// Gives each winner what the event gives, and takes it from the stock.
-fn reward(tx: &mut Tx<'_>, event: &Event, intake: &Intake, rows: &[RequestRow]) -> Result<(), Fault> {
-    let won = |row: &&RequestRow| row.state.status() == ResultCode::Success.status();
-    let winners: Vec<_> = rows.iter().filter(won).collect();
-    if winners.is_empty() {
-        return Ok(());
-    }
-    let now = tx.now();
-    for (ordinal, reward) in (1_u16..).zip(&event.settings.rewards) {
-        let mut allocations: Vec<_> =
-            winners.iter().map(|row| allocation(event, reward, ordinal, row)).collect();
-        allocations.sort_by(|a, b| a.idempotency_key.cmp(&b.idempotency_key));
-        let next_retry_at = now.plus_millis(intake.allocations_lease_ms);
-        allocations::insert(tx, &event.id, &reward.id, now, next_retry_at, &allocations)?;
-        if reward.total_stock.is_some() {
-            let count = i64::try_from(winners.len()).unwrap_or(i64::MAX).saturating_mul(reward.quantity);
-            if !allocations::take_stock(tx, &event.id, &reward.id, count)? {
-                let text = format!("the stock of {} in {} is short of its winners", reward.id, event.id);
-                return Err(Fault::Inconsistent(text));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn allocation<'a>(event: &Event, reward: &Reward, ordinal: u16, row: &'a RequestRow) -> NewAllocation<'a> {
-    NewAllocation {
-        id: *row.id.derived(ordinal).as_bytes(),
-        member_id: row.user_id.as_str(),
-        request_id: row.id.as_bytes(),
-        idempotency_key: format!("req-{}-{}-{}", event.id, row.user_id, reward.id),
-    }
-}
-
 fn applied(event: &Event, line: &Line, row: RequestRow, duplicate: bool) -> Applied {
     Applied {
         request: Request {
@@ -237,6 +221,7 @@ fn applied(event: &Event, line: &Line, row: RequestRow, duplicate: bool) -> Appl
         },
         duplicate,
         decided_position: line.decided_position,
+        lottery: None,
         event_key: line.event_key,
     }
 }

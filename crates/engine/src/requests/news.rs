@@ -22,7 +22,7 @@ struct Decided<'a> {
 }
 
 /// Writes the news of those among them who are decided, in the transaction that decided them.
-pub(super) fn tell(
+pub(crate) fn tell(
     tx: &mut Tx<'_>,
     event_id: &EventId,
     publishing: Publishing,

@@ -1,13 +1,16 @@
 //! Looking at requests: one's own, an event's, and an event's figures.
 
+use super::Lottery;
+use crate::draws::shown::{announce_to, receipt};
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::page::{Page, PageRequest};
+use guerdon_core::draw::Draw;
 use guerdon_core::events::{Event, EventType};
 use guerdon_core::requests::{Request, RequestId, RequestState, RequestStatus, RequestView, ResultCode};
 use guerdon_core::{Code, EventId, Rejection, Timestamp, UserId};
 use guerdon_store::requests::{self, RequestRow};
-use guerdon_store::{Fault, Tx, events};
+use guerdon_store::{Fault, Tx, draws, events};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,12 +26,15 @@ pub struct ShownRequest {
     pub request: Request,
     decided_position: i64,
     /// Only a lottery shows more than the request itself.
-    event: Option<Event>,
+    lottery: Option<Lottery>,
 }
 
 impl ShownRequest {
     pub fn view(&self, now: Timestamp) -> RequestView {
-        RequestView::of(&self.request, self.decided_position, self.event.as_ref(), now)
+        let event = self.lottery.as_ref().map(|lottery| &*lottery.event);
+        let mut view = RequestView::of(&self.request, self.decided_position, event, now);
+        view.receipt = self.lottery.as_ref().and_then(|lottery| lottery.receipt);
+        view
     }
 
     pub fn is_finished(&self) -> bool {
@@ -142,7 +148,10 @@ impl Engine {
         let (wanted, limit, after) = (event_id.clone(), request.limit, request.after.unwrap_or(0));
         let found = self.read(move |tx| {
             let Some(line) = requests::find_line(tx, &wanted)? else { return Ok((Vec::new(), None)) };
-            let scanned = requests::list(tx, line.event_key, after, SCANNED_MAX)?;
+            let mut scanned = requests::list(tx, line.event_key, after, SCANNED_MAX)?;
+            if let Some(event) = events::find(tx, &wanted)? {
+                announce_to(tx, &event, scanned.iter_mut().map(|row| (row.key, &mut row.state)).collect())?;
+            }
             let all = i64::try_from(scanned.len()).is_ok_and(|count| count < SCANNED_MAX);
             let mut last = scanned.last().map(|row| row.key.position());
             let mut rows: Vec<_> = scanned.into_iter().filter(|row| filter.lets_through(row)).collect();
@@ -189,39 +198,53 @@ impl Engine {
     }
 }
 
+/// What is looked at once for all requests of an event.
+struct Line {
+    event: Arc<Event>,
+    draw: Option<Draw>,
+    decided_position: i64,
+}
+
 /// Adds to rows what is needed to show them, looking at each event once.
-fn shown(tx: &mut Tx<'_>, rows: Vec<RequestRow>) -> Result<Vec<ShownRequest>, Fault> {
-    let mut seen: BTreeMap<i64, (Event, i64)> = BTreeMap::new();
-    let mut all = Vec::with_capacity(rows.len());
-    for row in rows {
+fn shown(tx: &mut Tx<'_>, mut rows: Vec<RequestRow>) -> Result<Vec<ShownRequest>, Fault> {
+    let mut lines: BTreeMap<i64, Line> = BTreeMap::new();
+    for row in &rows {
         let key = row.key.event_key();
-        if let std::collections::btree_map::Entry::Vacant(place) = seen.entry(key) {
+        if let std::collections::btree_map::Entry::Vacant(place) = lines.entry(key) {
             let missing = || Fault::Inconsistent(format!("the line {key} has no event"));
             let event_id = requests::event_of_key(tx, key)?.ok_or_else(missing)?;
             let event = events::find(tx, &event_id)?.ok_or_else(missing)?;
             let line = requests::find_line(tx, &event_id)?.ok_or_else(missing)?;
-            place.insert((event, line.decided_position));
+            let draw = match event.settings.kind.event_type() {
+                EventType::Lottery => draws::find(tx, &event_id)?.map(|row| row.draw),
+                _ => None,
+            };
+            let event = Arc::new(event);
+            place.insert(Line { event, draw, decided_position: line.decided_position });
         }
-        let (event, decided_position) = &seen[&key];
-        all.push(show(row, event, *decided_position));
     }
-    Ok(all)
+    for (key, line) in &lines {
+        let of_line = rows.iter_mut().filter(|row| row.key.event_key() == *key);
+        announce_to(tx, &line.event, of_line.map(|row| (row.key, &mut row.state)).collect())?;
+    }
+    Ok(rows.into_iter().map(|row| show(&lines[&row.key.event_key()], row)).collect())
 }
 
-fn show(row: RequestRow, event: &Event, decided_position: i64) -> ShownRequest {
-    let event_type = event.settings.kind.event_type();
-    ShownRequest {
-        request: Request {
-            id: row.id,
-            event_id: event.id.clone(),
-            user_id: row.user_id,
-            event_type,
-            position: row.key.position(),
-            requested_at: row.requested_at,
-            queued_at: row.queued_at,
-            state: row.state,
-        },
-        decided_position,
-        event: (event_type == EventType::Lottery).then(|| event.clone()),
-    }
+fn show(line: &Line, row: RequestRow) -> ShownRequest {
+    let event = &line.event;
+    let request = Request {
+        id: row.id,
+        event_id: event.id.clone(),
+        user_id: row.user_id,
+        event_type: event.settings.kind.event_type(),
+        position: row.key.position(),
+        requested_at: row.requested_at,
+        queued_at: row.queued_at,
+        state: row.state,
+    };
+    let lottery = (request.event_type == EventType::Lottery).then(|| Lottery {
+        event: Arc::clone(event),
+        receipt: line.draw.as_ref().map(|draw| receipt(draw, &request)),
+    });
+    ShownRequest { request, decided_position: line.decided_position, lottery }
 }

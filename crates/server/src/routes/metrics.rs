@@ -8,7 +8,6 @@ use std::sync::Arc;
 /// Figures for Prometheus, in its text format.
 #[utoipa::path(get, path = "/metrics", tag = "Service", operation_id = "metrics", responses((status = 200, body = String)))]
 pub(crate) async fn handle(State(app): State<Arc<App>>) -> Response {
-    app.metrics.cached_tokens.set(i64::try_from(app.verifier.remembered()).unwrap_or(i64::MAX));
     let mut text = String::new();
     match prometheus_client::encoding::text::encode(&mut text, &app.registry) {
         Ok(()) => {

@@ -39,6 +39,11 @@ struct Signal {
 }
 
 impl Checkpointer {
+    /// How many pages the log has, as far as known; none once all of them were moved.
+    pub(crate) fn log_pages(&self) -> i64 {
+        self.log_pages.load(Ordering::Relaxed)
+    }
+
     /// Called by the writer after each commit.
     pub(crate) fn log_has(&self, pages: i64) {
         self.log_pages.store(pages, Ordering::Relaxed);

@@ -3,6 +3,7 @@
 pub(crate) mod cancel;
 pub(crate) mod close;
 pub(crate) mod create;
+pub(crate) mod draw;
 pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod open;

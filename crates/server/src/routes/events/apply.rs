@@ -7,8 +7,9 @@ use crate::problem::Problem;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use guerdon_core::EventId;
 use guerdon_core::requests::{RequestState, RequestView};
+use guerdon_core::{EventId, Timestamp};
+use guerdon_engine::Applied;
 use std::sync::Arc;
 
 /// Applies to an event. 202 once the application is durably in line; 200 when it was there already, or with
@@ -25,7 +26,7 @@ pub(crate) async fn handle(
     Patience(patience): Patience,
 ) -> Result<Response, Problem> {
     let applied = app.engine.apply(event_id, caller.user_id().clone()).await?;
-    let mut view = RequestView::of(&applied.request, applied.decided_position, None, app.engine.now());
+    let mut view = view_of(&applied, app.engine.now());
     let mut finished = matches!(applied.request.state, RequestState::Finished { .. });
     if let (Some(patience), false) = (patience, finished) {
         let shown = app.engine.request_once_decided(applied.request.id, None, patience).await?;
@@ -41,4 +42,12 @@ pub(crate) async fn handle(
         response.headers_mut().insert("preference-applied", HeaderValue::from_static("wait"));
     }
     Ok(response)
+}
+
+fn view_of(applied: &Applied, now: Timestamp) -> RequestView {
+    let lottery = applied.lottery.as_ref();
+    let event = lottery.map(|lottery| &*lottery.event);
+    let mut view = RequestView::of(&applied.request, applied.decided_position, event, now);
+    view.receipt = lottery.and_then(|lottery| lottery.receipt);
+    view
 }

@@ -1,9 +1,12 @@
 //! Writing to SQLite, and stopping when the disk fails.
 
+mod log_room;
+
 use super::Commit;
 use crate::commit::checkpoint::Checkpointer;
 use crate::fault::Fault;
 use crate::sqlite;
+use log_room::LogRoom;
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,12 +16,14 @@ pub(super) struct SqliteSession {
     /// None after an I/O error, until the file was reopened.
     connection: Option<Connection>,
     checkpointer: Arc<Checkpointer>,
+    room: LogRoom,
 }
 
 impl SqliteSession {
     pub(super) fn open(path: PathBuf, checkpointer: Arc<Checkpointer>) -> Result<Self, Fault> {
         let connection = open_watched(&path, &checkpointer)?;
-        Ok(Self { path, connection: Some(connection), checkpointer })
+        let room = LogRoom::of(&path);
+        Ok(Self { path, connection: Some(connection), checkpointer, room })
     }
 
     pub(super) fn connection(&self) -> Option<&Connection> {
@@ -32,8 +37,9 @@ impl SqliteSession {
     pub(super) fn begin(&mut self) -> Result<(), Fault> {
         self.checkpointer.enter();
         let begun = self.batch("BEGIN IMMEDIATE");
-        if begun.is_err() {
-            self.checkpointer.leave();
+        match begun {
+            Ok(()) => self.room.keep(self.checkpointer.log_pages()),
+            Err(_) => self.checkpointer.leave(),
         }
         begun
     }
@@ -73,6 +79,7 @@ impl SqliteSession {
         let connection = open_watched(&self.path, &self.checkpointer).map_err(|_| Fault::Halted)?;
         sqlite::checkpoint(&connection, "TRUNCATE").map_err(|_| Fault::Halted)?;
         self.connection = Some(connection);
+        self.room = LogRoom::of(&self.path);
         Ok(())
     }
 

@@ -55,34 +55,34 @@ impl<'de> Deserialize<'de> for Hash {
 }
 
 /// What a hash is taken of: parts that cannot run into each other.
-pub(super) struct Bytes(Sha256);
+pub(crate) struct Bytes(Sha256);
 
 impl Bytes {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Sha256::new())
     }
 
-    pub(super) fn byte(mut self, byte: u8) -> Self {
+    pub(crate) fn byte(mut self, byte: u8) -> Self {
         self.0.update([byte]);
         self
     }
 
-    pub(super) fn raw(mut self, bytes: &[u8]) -> Self {
+    pub(crate) fn raw(mut self, bytes: &[u8]) -> Self {
         self.0.update(bytes);
         self
     }
 
     /// 8 bytes, the greatest first.
-    pub(super) fn number(self, number: u64) -> Self {
+    pub(crate) fn number(self, number: u64) -> Self {
         self.raw(&number.to_be_bytes())
     }
 
     /// Its length in bytes, then itself.
-    pub(super) fn text(self, text: &str) -> Self {
+    pub(crate) fn text(self, text: &str) -> Self {
         self.number(text.len() as u64).raw(text.as_bytes())
     }
 
-    pub(super) fn hash(self) -> Hash {
+    pub(crate) fn hash(self) -> Hash {
         Hash(self.0.finalize().into())
     }
 }

@@ -1,0 +1,5 @@
+//! `/v1/events/{eventId}/draw`
+
+pub(crate) mod document;
+pub(crate) mod get;
+pub(crate) mod proof;
