@@ -1,11 +1,16 @@
 //! A first-come drop under load: Guerdon beside a handler that does nothing and beside what people build by hand.
 
+mod audit;
 mod chart;
+mod draw;
+mod fill;
 mod growth;
 mod load;
 mod peers;
 mod targets;
 
+pub(crate) use audit::AuditOptions;
+pub(crate) use draw::DrawOptions;
 pub(crate) use growth::GrowthOptions;
 pub(crate) use peers::PeerOptions;
 
@@ -209,6 +214,14 @@ fn row(figure: &Figure) -> Vec<String> {
 
 pub(crate) fn run_growth(options: &GrowthOptions) -> Result<(), Box<dyn std::error::Error>> {
     growth::run(options)
+}
+
+pub(crate) fn run_draw(options: &DrawOptions) -> Result<(), Box<dyn std::error::Error>> {
+    draw::run(options)
+}
+
+pub(crate) fn run_audit(options: &AuditOptions) -> Result<(), Box<dyn std::error::Error>> {
+    audit::run(options)
 }
 
 pub(crate) fn serve_peer(options: &PeerOptions) -> Result<(), Box<dyn std::error::Error>> {

@@ -23,6 +23,10 @@ enum Command {
     Drop(drop::Options),
     /// The same drop on the embedded store as the table of requests grows
     Growth(drop::GrowthOptions),
+    /// A lottery with many entries: how long its draw takes, and what others feel of it
+    Draw(drop::DrawOptions),
+    /// What an audit beside it costs the drop
+    Audit(drop::AuditOptions),
     /// Serves one of those; the drop starts it
     #[command(hide = true)]
     Peer(drop::PeerOptions),
@@ -33,6 +37,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Command::GroupCommit(options) => group_commit::run(&options),
         Command::Drop(options) => drop::run(&options),
         Command::Growth(options) => drop::run_growth(&options),
+        Command::Draw(options) => drop::run_draw(&options),
+        Command::Audit(options) => drop::run_audit(&options),
         Command::Peer(options) => drop::serve_peer(&options),
     }
 }

@@ -189,6 +189,8 @@ fn cases() -> Vec<Case> {
         "INVALID_FIELDS",
         Some("status"),
     ));
+    let audit = "/v1/admin/audit";
+    cases.push(get(audit, "/v1/admin/audit/", 404, "NOT_FOUND", None));
     let both = "/v1/admin/audit-log?eventId=a&userId=b";
     cases.push(get("/v1/admin/audit-log", both, 422, "INVALID_FIELDS", Some("userId")));
     for route in [
@@ -362,6 +364,7 @@ fn strangers_get_nothing(cluster: &Cluster) {
         ("POST", "/v1/admin/events/lottery/draw"),
         ("PUT", "/v1/admin/users/u-1"),
         ("GET", "/v1/admin/audit-log"),
+        ("GET", "/v1/admin/audit"),
         ("GET", "/v1/users/u-1/status"),
         ("GET", "/v1/admin/events/open_1/requests"),
         ("GET", "/v1/admin/events/open_1/summary"),

@@ -88,6 +88,7 @@ fn old_requests_are_swept(engine: TestEngine) {
     let summary = caller("op", "OPERATOR").get("/v1/admin/events/drop_1/summary").expect(200).json();
     assert_eq!(summary["byResultCode"], json!({"SUCCESS": 5, "REJECTED_CAPACITY": 15}));
     somebody.post("/v1/events/drop_2/requests", &json!({})).expect(200);
+    invariants::check_lines(&database);
 }
 
 #[test]

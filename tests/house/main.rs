@@ -9,6 +9,7 @@
 #![allow(clippy::disallowed_methods, reason = "a test may look at the clock to give up in time")]
 
 mod arrows;
+mod audit;
 mod bad_input;
 mod conformance;
 mod connections;

@@ -1,22 +1,17 @@
 //! The drop on the embedded store as its table grows: full tables must not be slow tables.
 
+use super::fill::fill;
 use super::load::{self, Crowd, Plan};
 use super::targets::{Running, Target, sqlite_in};
 use super::{SECRET, figure};
 use crate::report;
 use clap::Args;
-use guerdon_core::{EventId, UserId};
-use guerdon_engine::{Clock, Engine, EngineMetrics, EngineOptions, UnknownUsers};
-use guerdon_store::{Database, Stopwatch, Store, StoreMetrics, StoreOptions};
-use prometheus_client::registry::Registry;
+use guerdon_store::Stopwatch;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// How many apply at once while the table is filled.
-const FILLERS: usize = 1_500;
 /// Those who are measured have numbers from here on.
 const CROWD_FIRST: u32 = 100_000_000;
 const CROWD: u32 = 700_000;
@@ -67,7 +62,7 @@ pub(super) fn run(options: &GrowthOptions) -> Result<(), Box<dyn std::error::Err
     let mut filled = 0;
     for stored in &options.stored {
         if *stored > filled {
-            fill(&folder, filled..*stored)?;
+            fill(&sqlite_in(&folder), "drop", filled..*stored)?;
             filled = *stored;
         }
         let mut rounds = Vec::new();
@@ -182,52 +177,4 @@ fn longest_commit_ms(metrics: &str) -> f64 {
         below = count;
     }
     longest * 1_000.0
-}
-
-/// Lets people apply in this process, as the server would let them.
-fn fill(folder: &tempfile::TempDir, people: std::ops::Range<u32>) -> Result<(), Box<dyn std::error::Error>> {
-    println!("filling the table up to {} requests", people.end);
-    let started = Stopwatch::start();
-    let database = Database::parse(&sqlite_in(folder))?;
-    let mut registry = Registry::default();
-    let clock = Arc::new(Clock::new(0));
-    let store_clock = Arc::clone(&clock);
-    let store_metrics = StoreMetrics::register(&mut registry);
-    let store = Store::open(&database, &StoreOptions::default(), &store_metrics, move || store_clock.now())?;
-    let options = EngineOptions {
-        unknown_users: UnknownUsers::Accept,
-        requests_ttl: Duration::from_hours(24),
-        requests_ttl_after_event: Duration::from_hours(24),
-        allocations_lease: Duration::from_mins(1),
-    };
-    let metrics = EngineMetrics::register(&mut registry);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let engine =
-        runtime.block_on(Engine::start(store, clock, options, metrics)).map_err(|e| e.to_string())?;
-    let next = Arc::new(AtomicU32::new(people.start));
-    let end = people.end;
-    runtime.block_on(async {
-        let mut tasks = Vec::new();
-        for _ in 0..FILLERS {
-            let (engine, next) = (Arc::clone(&engine), Arc::clone(&next));
-            tasks.push(tokio::spawn(async move {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= end {
-                        return Ok::<(), String>(());
-                    }
-                    let event = EventId::parse("drop")?;
-                    let user = UserId::parse(load::name(number))?;
-                    engine.apply(event, user).await.map_err(|failure| failure.to_string())?;
-                }
-            }));
-        }
-        for task in tasks {
-            task.await.map_err(|error| error.to_string())??;
-        }
-        Ok::<(), String>(())
-    })?;
-    engine.close();
-    println!("filled in {:.0} s", started.elapsed().as_secs_f64());
-    Ok(())
 }

@@ -94,7 +94,7 @@ pub(crate) fn sqlite_in(folder: &TempDir) -> String {
 }
 
 /// An empty database on the server that the address leads to.
-fn new_database(postgres: &str) -> Result<String, Box<dyn std::error::Error>> {
+pub(crate) fn new_database(postgres: &str) -> Result<String, Box<dyn std::error::Error>> {
     let mut admin = postgres::Client::connect(postgres, postgres::NoTls)?;
     admin.batch_execute("DROP DATABASE IF EXISTS bench WITH (FORCE)")?;
     admin.batch_execute("CREATE DATABASE bench")?;
@@ -110,11 +110,12 @@ pub(crate) struct Running {
     children: Vec<Child>,
     database: String,
     folder: Arc<TempDir>,
+    offset: String,
 }
 
 impl Running {
     fn new(target: Target, database: String, folder: Arc<TempDir>) -> Self {
-        Self { target, addresses: Vec::new(), children: Vec::new(), database, folder }
+        Self { target, addresses: Vec::new(), children: Vec::new(), database, folder, offset: "0s".into() }
     }
 
     /// Guerdon on the embedded database of a folder, as it is.
@@ -127,6 +128,19 @@ impl Running {
         Ok(running)
     }
 
+    /// Guerdon on a database as it is, its clock moved by so much.
+    pub(crate) fn on(
+        guerdon: &Path,
+        database: &str,
+        offset: &str,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let folder = Arc::new(tempfile::tempdir()?);
+        let mut running = Self::new(Target::GuerdonSqlite, database.into(), folder);
+        running.offset = offset.into();
+        running.spawn_guerdon(guerdon)?;
+        Ok(running)
+    }
+
     fn spawn_guerdon(&mut self, guerdon: &Path) -> Result<(), Box<dyn std::error::Error>> {
         let mut command = Command::new(guerdon);
         command
@@ -135,6 +149,7 @@ impl Running {
             .env("GUERDON_LISTEN", "127.0.0.1:0")
             .env("GUERDON_DATABASE", &self.database)
             .env("GUERDON_AUTH__SECRET", SECRET)
+            .env("GUERDON_DEV__CLOCK_OFFSET", &self.offset)
             .env("GUERDON_LOG__LEVEL", "error");
         self.spawn(command)
     }
@@ -151,7 +166,22 @@ impl Running {
         Ok(())
     }
 
-    fn call(&self, method: &str, path: &str, body: &Value) -> Result<Value, Box<dyn std::error::Error>> {
+    pub(crate) fn call(
+        &self,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> Result<Value, Box<dyn std::error::Error>> {
+        let text = self.ask(method, path, body.to_string())?.body_mut().read_to_string()?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: String,
+    ) -> Result<ureq::http::Response<ureq::Body>, Box<dyn std::error::Error>> {
         let key = jsonwebtoken::EncodingKey::from_secret(SECRET.as_bytes());
         let claims = json!({"sub": "op", "roles": ["OPERATOR"], "exp": 4_102_444_800_i64});
         let token = jsonwebtoken::encode(&jsonwebtoken::Header::default(), &claims, &key)?;
@@ -160,9 +190,16 @@ impl Running {
             .uri(format!("http://{}{path}", self.addresses[0]))
             .header("authorization", format!("Bearer {token}"))
             .header("content-type", "application/json")
-            .body(body.to_string())?;
-        let text = ureq::run(request)?.body_mut().read_to_string()?;
-        Ok(serde_json::from_str(&text)?)
+            .body(body)?;
+        Ok(ureq::run(request)?)
+    }
+
+    /// Saves what a call answers.
+    pub(crate) fn download(&self, path: &str, file: &Path) -> Result<(), Box<dyn std::error::Error>> {
+        let mut answer = self.ask("GET", path, String::new())?;
+        let mut file = std::fs::File::create(file)?;
+        std::io::copy(&mut answer.body_mut().as_reader(), &mut file)?;
+        Ok(())
     }
 
     pub(crate) fn open_drop(&self, stock: i64) -> Result<(), Box<dyn std::error::Error>> {
@@ -186,13 +223,9 @@ impl Running {
 
     /// The most memory that the process has had, in MB.
     pub(crate) fn peak_memory_mb(&self) -> Result<u64, Box<dyn std::error::Error>> {
-        let child = self.children.first().ok_or("nothing runs")?;
-        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM")?;
-        Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? / 1024)
+        peak_memory_mb(self.children.first().ok_or("nothing runs")?)
     }
 
-    /// Whether what was answered is there.
     /// Which share of what was accepted is stored. Only a worker behind a stream may still be writing.
     pub(crate) fn check(&self, outcome: &Outcome) -> Result<f64, Box<dyn std::error::Error>> {
         let there = match self.target {
@@ -212,6 +245,13 @@ impl Running {
         #[expect(clippy::cast_precision_loss, reason = "far fewer rows than 2^52")]
         Ok(there as f64 / expected.max(1) as f64)
     }
+}
+
+/// The most memory that a process has had, in MB.
+pub(crate) fn peak_memory_mb(child: &Child) -> Result<u64, Box<dyn std::error::Error>> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM")?;
+    Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? / 1024)
 }
 
 impl Drop for Running {

@@ -3,7 +3,9 @@
 use crate::hash::{Bytes, Hash};
 use crate::id::UserId;
 use crate::time::Timestamp;
+use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 /// Who changes something, and in which call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,6 +134,27 @@ impl AuditRecord {
     pub fn bytes(&self) -> usize {
         self.stored_bytes
     }
+}
+
+/// What an audit of everything that is stored found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Report {
+    pub ok: bool,
+    pub checks: Vec<Check>,
+}
+
+/// One promise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Check {
+    pub name: &'static str,
+    pub ok: bool,
+    /// How many things were looked at.
+    pub checked: u64,
+    /// What must hold, or how often it does not.
+    pub detail: String,
+    /// Where it does not hold; the first twenty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<String>,
 }
 
 #[cfg(test)]

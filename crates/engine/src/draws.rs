@@ -19,17 +19,25 @@ use guerdon_core::events::EventKind;
 use guerdon_core::{Code, EventId, Rejection};
 use guerdon_store::draws::{DrawRow, LeafChunk};
 use guerdon_store::requests::RequestRow;
-use guerdon_store::{Fault, Tx, draws, events, requests};
+use guerdon_store::{Engine as Database, Fault, Tx, draws, events, requests};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
-use steps::{Announce, DrawAlone, DrawWith, Seal, SetRoot, Settle, WriteLeaves, WriteWinners};
+use std::time::Duration;
+use steps::{Announce, DrawAlone, DrawWith, Pace, Seal, SetRoot, Settle, WriteLeaves, WriteWinners};
 
-/// Chunks of leaves that are read, and written, at a time.
-const CHUNKS_AT_ONCE: i64 = 4;
+/// Chunks of leaves that are read, and written, at a time. On PostgreSQL a step is mostly round trips.
+const fn chunks_at_once(engine: Database) -> i64 {
+    match engine {
+        Database::Sqlite => 3,
+        Database::Postgres => 8,
+    }
+}
 /// Winners that one transaction writes.
 const WINNERS_AT_ONCE: usize = 1_000;
 /// Draws that one process works on at the same time.
-const DRAWS_AT_ONCE: usize = 4;
+const DRAWS_AT_ONCE: usize = 16;
+/// How long a draw is left alone after something about it failed.
+const FAILURE_PAUSE: Duration = Duration::from_secs(2);
 
 /// The draws that this process is working on.
 #[derive(Debug, Default)]
@@ -75,13 +83,15 @@ impl Engine {
                 let Working(engine, event_id) = &working;
                 if let Err(failure) = engine.advance_draw(event_id).await {
                     tracing::warn!(%event_id, %failure, "a draw goes on later");
+                    tokio::time::sleep(FAILURE_PAUSE).await;
                 }
             });
         }
     }
 
-    /// Takes one step after the other until the draw has to wait, or is done.
+    /// Takes one step after the other until the draw has to wait, somebody else is at it too, or it is done.
     async fn advance_draw(&self, event_id: &EventId) -> Result<(), Failure> {
+        let mut pace = Pace::start();
         loop {
             let wanted = event_id.clone();
             let Some(row) = self.read(move |tx| draws::find(tx, &wanted)).await? else { return Ok(()) };
@@ -91,16 +101,24 @@ impl Engine {
                         return Ok(());
                     }
                 }
-                DrawState::Sealed => self.grow_tree(row).await?,
+                DrawState::Sealed => {
+                    if !self.grow_tree(row).await? {
+                        return Ok(());
+                    }
+                }
                 DrawState::Rooted => {
                     if !self.commit(DrawAlone { event_id: event_id.clone() }).await? {
                         return Ok(());
                     }
                 }
-                DrawState::Drawing => self.draw_winners(row).await?,
+                DrawState::Drawing => {
+                    if !self.draw_winners(row).await? {
+                        return Ok(());
+                    }
+                }
                 DrawState::Announced if row.draw.settled_position < row.draw.entries => {
                     let intake = Arc::clone(self.intake());
-                    self.commit(Settle { event_id: event_id.clone(), intake }).await?;
+                    pace = self.commit(Settle { event_id: event_id.clone(), intake, pace }).await?;
                 }
                 DrawState::Announced | DrawState::Void => return Ok(()),
             }
@@ -112,25 +130,36 @@ impl Engine {
         Seal { event_id: event_id.clone(), outbox_id, publishing }
     }
 
-    /// Writes the next leaves, or the root when all are there.
-    async fn grow_tree(&self, row: DrawRow) -> Result<(), Failure> {
+    /// Writes all leaves that are missing, and then the root. The next ones are read while the last ones are written.
+    /// False when somebody else does.
+    async fn grow_tree(&self, row: DrawRow) -> Result<bool, Failure> {
         let DrawRow { event_key, draw } = row;
         let event_id = draw.event_id.clone();
-        let present = draw.leaf_chunks;
-        let chunks = self.read(move |tx| read_chunks(tx, event_key, &draw)).await?;
-        if !chunks.is_empty() {
-            self.commit(WriteLeaves { event_id, event_key, present, chunks }).await?;
-            return Ok(());
+        let draw = Arc::new(draw);
+        let read = |from: i64| {
+            let draw = Arc::clone(&draw);
+            self.read(move |tx| read_chunks(tx, event_key, &draw, from))
+        };
+        let mut present = draw.leaf_chunks;
+        let mut chunks = read(present).await?;
+        while !chunks.is_empty() {
+            let next = present + i64::try_from(chunks.len()).unwrap_or(i64::MAX);
+            let step = WriteLeaves { event_id: event_id.clone(), event_key, present, chunks };
+            let (written, read) = tokio::join!(self.commit(step), read(next));
+            if !written? {
+                return Ok(false);
+            }
+            (present, chunks) = (next, read?);
         }
         let roots = self.read(move |tx| draws::leaf_roots(tx, event_key)).await?;
         let mut tree = Tree::default();
         tree.extend(roots);
-        self.commit(SetRoot { event_id, event_key, root: tree.root() }).await?;
-        Ok(())
+        self.commit(SetRoot { event_id, event_key, root: tree.root() }).await
     }
 
     /// Works out who won, writes it where nobody sees it, and announces it all at once.
-    async fn draw_winners(&self, row: DrawRow) -> Result<(), Failure> {
+    /// False when somebody else does.
+    async fn draw_winners(&self, row: DrawRow) -> Result<bool, Failure> {
         let DrawRow { event_key, draw } = row;
         let event = self.event(&draw.event_id).await?;
         let capacity = event.settings.kind.capacity_total().unwrap_or(0);
@@ -147,17 +176,18 @@ impl Engine {
                 positions: some.to_vec(),
             };
             if !self.commit(step).await? {
-                // Somebody else is at it too; see how far they have come.
-                return Ok(());
+                return Ok(false);
             }
             present += some.len();
         }
         let (outbox_id, publishing) = (self.new_request_id(), self.intake().publishing);
         let winners = i64::try_from(positions.len()).unwrap_or(i64::MAX);
-        if self.commit(Announce { event_id: event_id.clone(), winners, outbox_id, publishing }).await? {
+        let announced =
+            self.commit(Announce { event_id: event_id.clone(), winners, outbox_id, publishing }).await?;
+        if announced {
             tracing::info!(%event_id, winners, "a draw was announced");
         }
-        Ok(())
+        Ok(announced)
     }
 
     /// Names the public nonce that a draw has waited for. Saying the same again changes nothing.
@@ -185,9 +215,14 @@ fn winning_positions(draw: &Draw, capacity: i64) -> Result<Vec<i64>, Fault> {
 }
 
 /// The leaves that come next, made from the requests in line. The last chunk may be short.
-pub(crate) fn read_chunks(tx: &mut Tx<'_>, event_key: i64, draw: &Draw) -> Result<Vec<LeafChunk>, Fault> {
+fn read_chunks(
+    tx: &mut Tx<'_>,
+    event_key: i64,
+    draw: &Draw,
+    from_chunk: i64,
+) -> Result<Vec<LeafChunk>, Fault> {
     let chunk = i64::try_from(CHUNK_LEAVES).unwrap_or(i64::MAX);
-    let (from, to) = (draw.leaf_chunks * chunk, (draw.leaf_chunks + CHUNKS_AT_ONCE) * chunk);
+    let (from, to) = (from_chunk * chunk, (from_chunk + chunks_at_once(tx.engine())) * chunk);
     let wanted = to.min(draw.entries) - from;
     if wanted <= 0 {
         return Ok(Vec::new());
@@ -210,12 +245,13 @@ fn find_lottery(
     event_id: &EventId,
 ) -> Result<Result<(guerdon_core::events::Event, DrawRow), Rejection>, Fault> {
     let unknown = || Rejection::new(Code::EventNotFound, format!("there is no event {event_id}"));
+    // The draw first: an event that was read later is not behind it.
+    let row = draws::find(tx, event_id)?;
     let Some(event) = events::find(tx, event_id)?.filter(guerdon_core::events::Event::was_public) else {
         return Ok(Err(unknown()));
     };
     if !matches!(event.settings.kind, EventKind::Lottery { .. }) {
         return Ok(Err(Rejection::new(Code::EventWrongType, "only a LOTTERY event has a draw")));
     }
-    let Some(row) = draws::find(tx, event_id)? else { return Ok(Err(unknown())) };
-    Ok(Ok((event, row)))
+    Ok(row.map(|row| (event, row)).ok_or_else(unknown))
 }

@@ -24,6 +24,8 @@ const DATABASE_CLOCK_INTERVAL: Duration = Duration::from_secs(5);
 const USER_INDEX_INTERVAL: Duration = Duration::from_millis(200);
 const CANCELLED_INTERVAL: Duration = Duration::from_millis(500);
 const DRAWS_INTERVAL: Duration = Duration::from_millis(200);
+/// How many documents of draws are begun at the same time.
+const DOCUMENTS_AT_ONCE: usize = 2;
 const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -46,6 +48,10 @@ pub struct Engine {
     intake: Arc<Intake>,
     pub(crate) watch: Watch,
     pub(crate) draws: UnderWay,
+    /// Held by whoever works out a draw's winners again.
+    pub(crate) documents: tokio::sync::Semaphore,
+    /// Held by whoever runs an audit.
+    pub(crate) auditing: tokio::sync::Mutex<()>,
     pub(crate) options: EngineOptions,
     loops: Loops,
 }
@@ -71,6 +77,8 @@ impl Engine {
             intake,
             watch,
             draws,
+            documents: tokio::sync::Semaphore::new(DOCUMENTS_AT_ONCE),
+            auditing: tokio::sync::Mutex::default(),
             options,
             loops,
         });

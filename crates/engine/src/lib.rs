@@ -3,6 +3,7 @@
 //! A call becomes a command: its time and ids are fixed here, the store applies it in a group, and inside that
 //! transaction a pure function of `core` decides. Nothing leaves the house before the commit.
 
+mod audit;
 mod audit_log;
 mod clock;
 mod database_clock;
@@ -18,6 +19,7 @@ mod readiness;
 mod requests;
 mod users;
 
+pub use audit::{Audit, Manners, run_audit};
 pub use audit_log::AuditFilter;
 pub use clock::Clock;
 pub use draws::DrawHead;

@@ -52,6 +52,8 @@ enum Command {
     Openapi,
     /// Check a lottery's draw from its document, offline; exit code 1 when it is not sound
     VerifyDraw(commands::verify_draw::VerifyDrawArgs),
+    /// Check every promise against what is stored, beside a live server; exit code 1 when one does not hold
+    Audit(commands::audit::AuditArgs),
     /// Print the settings in force, secrets hidden, and where each comes from
     Config(commands::config::ConfigArgs),
 }
@@ -65,6 +67,9 @@ impl Cli {
                 Some(done) => done,
                 None => with(self.sources, None, |settings| commands::config::run(&args, settings)),
             },
+            Command::Audit(args) => {
+                with(self.sources, None, |settings| commands::audit::run(&args, settings))
+            }
             Command::Serve { listen } => with(self.sources, listen, commands::serve::run),
             Command::Migrate => with(self.sources, None, commands::migrate::run),
             Command::Token(args) => {

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub(crate) mod audit;
 pub(crate) mod config;
 pub(crate) mod migrate;
 pub(crate) mod openapi;

@@ -37,6 +37,7 @@ pub(crate) fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(admin::events::stream::handle))
         .routes(routes!(admin::requests::get::handle))
         .routes(routes!(admin::users::put::handle))
+        .routes(routes!(admin::audit::handle))
         .routes(routes!(admin::audit_log::handle))
         .routes(routes!(healthz::handle))
         .routes(routes!(readyz::handle))

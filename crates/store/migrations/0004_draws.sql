@@ -1,4 +1,4 @@
--- The draws of lotteries. A seed is a secret until the announcement: no call but the draw's own reads this table.
+-- The draws of lotteries. A seed is a secret until the announcement: it is in no other table, and no view shows it before.
 
 CREATE TABLE draws (
     event_id TEXT NOT NULL PRIMARY KEY,
@@ -15,10 +15,11 @@ CREATE TABLE draws (
     public_nonce TEXT,
     leaf_chunks INTEGER NOT NULL,
     winners_written INTEGER NOT NULL,
-    settled_position INTEGER NOT NULL
+    settled_position INTEGER NOT NULL,
+    finished INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX draws_by_state ON draws (state, cutoff_at);
+CREATE INDEX draws_unfinished ON draws (cutoff_at, event_id) WHERE finished = 0;
 
 -- The tree's leaves, 1,024 of them in a row, with the root of each such stretch. They outlive the requests.
 CREATE TABLE draw_leaves (

@@ -9,6 +9,7 @@ use crate::tx::Tx;
 use guerdon_core::draw::{Draw, DrawState, Hash, Secret};
 use guerdon_core::requests::{LineKey, ResultCode};
 use guerdon_core::{EventId, Timestamp};
+use std::collections::HashSet;
 
 macro_rules! draw_columns {
     () => {
@@ -19,12 +20,11 @@ macro_rules! draw_columns {
 
 statements! {
     OPEN = "INSERT INTO draws (event_id, event_key, seed, salt_key, commitment, cutoff_at, awaits_nonce, state, entries,
-            leaf_chunks, winners_written, settled_position)
-        SELECT event_id, event_key, $2, $3, $4, $5, $6, 'COLLECTING', 0, 0, 0, 0 FROM event_lines WHERE event_id = $1";
+            leaf_chunks, winners_written, settled_position, finished)
+        SELECT event_id, event_key, $2, $3, $4, $5, $6, 'COLLECTING', 0, 0, 0, 0, 0 FROM event_lines WHERE event_id = $1";
     FIND = concat!("SELECT ", draw_columns!(), " FROM draws WHERE event_id = $1");
-    DUE = "SELECT event_id FROM draws WHERE (state = 'COLLECTING' AND cutoff_at <= $1) OR state IN ('SEALED', 'DRAWING')
-            OR (state = 'ROOTED' AND awaits_nonce = 0) OR (state = 'ANNOUNCED' AND settled_position < entries)
-        ORDER BY cutoff_at, event_id LIMIT 100";
+    DUE = "SELECT event_id FROM draws WHERE finished = 0 AND cutoff_at <= $1
+            AND (state <> 'ROOTED' OR awaits_nonce = 0) ORDER BY cutoff_at, event_id LIMIT 100";
     SEAL = "UPDATE draws SET state = 'SEALED', entries = $2 WHERE event_id = $1 AND state = 'COLLECTING'";
     ADD_LEAVES = "INSERT INTO draw_leaves (event_key, chunk, leaves, root) VALUES ($1, $2, $3, $4)";
     COUNT_LEAVES = "UPDATE draws SET leaf_chunks = $3 WHERE event_key = $1 AND leaf_chunks = $2 AND state = 'SEALED'";
@@ -37,9 +37,12 @@ statements! {
     COUNT_WINNERS = "UPDATE draws SET winners_written = $3
         WHERE event_key = $1 AND winners_written = $2 AND state = 'DRAWING'";
     WINNERS = "SELECT line FROM draw_winners WHERE line > $1 AND line <= $2 ORDER BY line";
-    ANNOUNCE = "UPDATE draws SET state = 'ANNOUNCED' WHERE event_key = $1 AND winners_written = $2 AND state = 'DRAWING'";
-    END_VOID = "UPDATE draws SET state = 'VOID' WHERE event_id = $1 AND state <> 'ANNOUNCED'";
-    SETTLE = "UPDATE draws SET settled_position = $3
+    WINNERS_AMONG = "SELECT line FROM draw_winners WHERE line = $1",
+        postgres: "SELECT line FROM draw_winners WHERE line = ANY(CAST($1 AS BIGINT[]))";
+    ANNOUNCE = "UPDATE draws SET state = 'ANNOUNCED', finished = CASE WHEN entries = 0 THEN 1 ELSE 0 END
+        WHERE event_key = $1 AND winners_written = $2 AND state = 'DRAWING'";
+    END_VOID = "UPDATE draws SET state = 'VOID', finished = 1 WHERE event_id = $1 AND state <> 'ANNOUNCED'";
+    SETTLE = "UPDATE draws SET settled_position = $3, finished = CASE WHEN entries <= $3 THEN 1 ELSE 0 END
         WHERE event_key = $1 AND settled_position = $2 AND state = 'ANNOUNCED'";
     LET_WIN = "UPDATE requests SET result = $2, started_at = $3, finished_at = $3 WHERE line = $1 AND result = 0",
         postgres: "UPDATE requests SET result = $2, started_at = $3, finished_at = $3
@@ -155,6 +158,20 @@ pub fn add_winners(tx: &mut Tx<'_>, event_key: i64, present: i64, positions: &[i
 /// Who was drawn, in a stretch of the line.
 pub fn winners(tx: &mut Tx<'_>, after: LineKey, up_to: LineKey) -> Result<Vec<LineKey>, Fault> {
     tx.query(&WINNERS, &[after.raw().into(), up_to.raw().into()], |row| Ok(LineKey::from_raw(row.int(0)?)))
+}
+
+/// Who was drawn, of some.
+pub fn winners_among(tx: &mut Tx<'_>, keys: &[LineKey]) -> Result<HashSet<LineKey>, Fault> {
+    let line = |row: &Row<'_>| Ok(LineKey::from_raw(row.int(0)?));
+    if tx.engine() == Engine::Postgres {
+        let lines: Vec<_> = keys.iter().map(|key| key.raw()).collect();
+        return Ok(tx.query(&WINNERS_AMONG, &[Param::Ints(&lines)], line)?.into_iter().collect());
+    }
+    let mut found = HashSet::new();
+    for key in keys {
+        found.extend(tx.query_one(&WINNERS_AMONG, &[key.raw().into()], line)?);
+    }
+    Ok(found)
 }
 
 /// Ends the draw once all its winners are written.

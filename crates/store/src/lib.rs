@@ -4,6 +4,7 @@
 //! this process; a read runs on one of a few reader threads. Nothing else opens a transaction.
 
 pub mod allocations;
+pub mod audit;
 pub mod audit_log;
 pub mod clock;
 pub mod draws;
@@ -21,6 +22,7 @@ mod migrate;
 mod param;
 mod postgres;
 mod readers;
+mod reading;
 mod sqlite;
 mod statement;
 mod stopwatch;
@@ -33,6 +35,7 @@ pub use lanes::{Command, Pending, Priority, Silence, each};
 pub use metrics::StoreMetrics;
 pub use migrate::{migrate, schema_version};
 pub use param::{Param, Row};
+pub use reading::Reading;
 pub use statement::Statement;
 pub use stopwatch::Stopwatch;
 pub use store::{Health, Store, StoreOptions};
@@ -42,6 +45,7 @@ pub use tx::Tx;
 pub fn statements(engine: Engine) -> Vec<&'static Statement> {
     let mut all = [
         allocations::STATEMENTS,
+        audit::STATEMENTS,
         audit_log::STATEMENTS,
         clock::STATEMENTS,
         draws::STATEMENTS,
@@ -52,8 +56,9 @@ pub fn statements(engine: Engine) -> Vec<&'static Statement> {
         users::STATEMENTS,
     ]
     .concat();
-    if engine == Engine::Sqlite {
-        all.extend(requests::user_index::STATEMENTS);
+    match engine {
+        Engine::Sqlite => all.extend([requests::user_index::STATEMENTS, audit::users::STATEMENTS].concat()),
+        Engine::Postgres => all.extend(audit::postgres::STATEMENTS),
     }
     all
 }

@@ -15,7 +15,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// A little more than the server's own limit, so that it is the server that gives up first.
 const CALL_TIMEOUT: Duration = Duration::from_secs(7);
 const STATEMENT_TIMEOUT_MS: u64 = 5_000;
-const READ_TIMEOUT_MS: u64 = 1_000;
 const LOCK_TIMEOUT_MS: u64 = 3_000;
 /// For how long a process that stopped between two statements can hold others up: less than they wait for a lock.
 const IDLE_IN_TRANSACTION_TIMEOUT_MS: u64 = 2_000;
@@ -27,7 +26,8 @@ const PARAMETER_TYPES: [Type; 6] =
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Write,
-    Read,
+    /// No statement takes longer than this.
+    Read(Duration),
     /// Building an index may take as long as it takes.
     Migrate,
 }
@@ -75,7 +75,11 @@ impl PgConnection {
             });
             Ok::<_, Fault>(client)
         })?;
-        let call_timeout = if purpose == Use::Migrate { Duration::from_hours(1) } else { CALL_TIMEOUT };
+        let call_timeout = match purpose {
+            Use::Migrate => Duration::from_hours(1),
+            Use::Write => CALL_TIMEOUT,
+            Use::Read(timeout) => CALL_TIMEOUT.max(timeout * 2),
+        };
         let mut connection = Self {
             client,
             prepared: HashMap::new(),
@@ -95,10 +99,13 @@ impl PgConnection {
                  SET idle_in_transaction_session_timeout = {IDLE_IN_TRANSACTION_TIMEOUT_MS}; \
                  SET default_transaction_read_only = off;"
             ),
-            Use::Read => format!(
-                "SET statement_timeout = {READ_TIMEOUT_MS}; SET default_transaction_read_only = on; \
-                 SET idle_in_transaction_session_timeout = {READ_TIMEOUT_MS};"
-            ),
+            Use::Read(timeout) => {
+                let millis = timeout.as_millis();
+                format!(
+                    "SET statement_timeout = {millis}; SET default_transaction_read_only = on; \
+                     SET idle_in_transaction_session_timeout = {millis};"
+                )
+            }
             Use::Migrate => "SET statement_timeout = 0; SET lock_timeout = 0;".into(),
         };
         // Statements are planned once, often while their table is still empty, and every one of them has its index.

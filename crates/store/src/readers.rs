@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// A read that lasts longer would pin SQLite's log or hold up PostgreSQL's vacuum.
-const READ_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(1);
 /// How many of SQLite's instructions pass between two looks at the clock.
 const INSTRUCTIONS_BETWEEN_LOOKS: i32 = 10_000;
 
@@ -57,6 +57,7 @@ pub(crate) struct Reader {
     connections: u64,
     metrics: StoreMetrics,
     connection: Option<Open>,
+    timeout: Duration,
 }
 
 enum Open {
@@ -66,7 +67,13 @@ enum Open {
 
 impl Reader {
     pub(crate) fn new(database: Database, name: String, metrics: StoreMetrics) -> Self {
-        Self { database, name, connections: 0, metrics, connection: None }
+        Self { database, name, connections: 0, metrics, connection: None, timeout: READ_TIMEOUT }
+    }
+
+    /// Lets reads last longer: for a thread that is kept from its work by everybody else.
+    pub(crate) fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
     }
 
     pub(crate) fn serve(mut self, inbox: &Receiver<Job>) {
@@ -87,6 +94,13 @@ impl Reader {
     }
 
     fn try_run<T>(&mut self, read: &impl Fn(&mut Tx<'_>) -> Result<T, Fault>) -> Result<T, Fault> {
+        self.run_once(read)
+    }
+
+    pub(crate) fn run_once<T>(
+        &mut self,
+        mut read: impl FnMut(&mut Tx<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
         if self.connection.is_none() {
             self.connection = Some(self.open()?);
         }
@@ -94,7 +108,7 @@ impl Reader {
         let outcome = catch_unwind(AssertUnwindSafe(|| match connection {
             Open::Sqlite { connection, started } => {
                 *started.lock().unwrap_or_else(PoisonError::into_inner) = Stopwatch::start();
-                snapshot(connection, read)
+                snapshot(connection, &mut read)
             }
             Open::Postgres(connection) => read(&mut Tx::new(Connection::Postgres(connection), Moment::NONE)),
         }));
@@ -114,12 +128,12 @@ impl Reader {
             Database::Sqlite(path) => {
                 let mut connection = sqlite::open_reader(path)?;
                 let started = Arc::new(Mutex::new(Stopwatch::start()));
-                let watch = Arc::clone(&started);
+                let (watch, timeout) = (Arc::clone(&started), self.timeout);
                 connection
                     .progress_handler(
                         INSTRUCTIONS_BETWEEN_LOOKS,
                         Some(move || {
-                            watch.lock().unwrap_or_else(PoisonError::into_inner).elapsed() > READ_TIMEOUT
+                            watch.lock().unwrap_or_else(PoisonError::into_inner).elapsed() > timeout
                         }),
                     )
                     .map_err(|error| sqlite::fault(&error))?;
@@ -127,7 +141,7 @@ impl Reader {
             }
             Database::Postgres(config) => {
                 let name = format!("{}-{}", self.name, self.connections);
-                Ok(Open::Postgres(Box::new(PgConnection::connect(config, name, Use::Read)?)))
+                Ok(Open::Postgres(Box::new(PgConnection::connect(config, name, Use::Read(self.timeout))?)))
             }
         }
     }
@@ -136,7 +150,7 @@ impl Reader {
 /// On SQLite all statements of a read see one moment. On PostgreSQL each statement has its own: a round trip saved.
 fn snapshot<T>(
     connection: &rusqlite::Connection,
-    read: &impl Fn(&mut Tx<'_>) -> Result<T, Fault>,
+    read: &mut impl FnMut(&mut Tx<'_>) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
     connection.execute_batch("BEGIN").map_err(|error| sqlite::fault(&error))?;
     let outcome = read(&mut Tx::new(Connection::Sqlite(connection), Moment::NONE));

@@ -7,6 +7,7 @@ use crate::lanes::{Command, Lanes, Pending, Silence};
 use crate::metrics::StoreMetrics;
 use crate::migrate::bring_up_to_date;
 use crate::readers::{Reader, Readers};
+use crate::reading::Reading;
 use crate::sqlite::ServingLock;
 use crate::tx::Tx;
 use guerdon_core::Timestamp;
@@ -45,6 +46,7 @@ pub enum Health {
 }
 
 pub struct Store {
+    database: Database,
     engine: Engine,
     lanes: Arc<Lanes>,
     /// For callers, and for the house itself.
@@ -94,6 +96,7 @@ impl Store {
             threads.push(spawn("reader", move || reader.serve(&inbox))?);
         }
         Ok(Self {
+            database: database.clone(),
             engine: database.engine(),
             lanes,
             readers: Mutex::new(Some((Arc::new(readers), Arc::new(first)))),
@@ -134,6 +137,11 @@ impl Store {
     ) -> Result<oneshot::Receiver<Result<T, Fault>>, Fault> {
         let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner).clone();
         readers.ok_or(Fault::Stopping)?.1.submit(read)
+    }
+
+    /// For reads that take their time, on a connection of their own.
+    pub fn open_reading(&self) -> Reading {
+        Reading::on(&self.database, "guerdon-reading".into())
     }
 
     /// How the committer is; whether the database answers is for a read to find out.

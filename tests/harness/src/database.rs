@@ -58,6 +58,29 @@ impl TestDatabase {
         Self { engine: TestEngine::Postgres, url, keep }
     }
 
+    /// The same once more, to be broken; nobody may be connected to the first.
+    pub fn copy(&self) -> Self {
+        match &self.keep {
+            Keep::Folder { .. } => {
+                let copy = Self::new(TestEngine::Sqlite);
+                self.sql().run(&format!("VACUUM INTO '{}'", copy.path()));
+                copy
+            }
+            Keep::Database { admin_url, name } => {
+                let copy = Self::on_postgres(admin_url);
+                let Keep::Database { name: copy_name, .. } = &copy.keep else { unreachable!("just made") };
+                let mut admin = connect(admin_url);
+                for sql in [
+                    format!("DROP DATABASE {copy_name}"),
+                    format!("CREATE DATABASE {copy_name} TEMPLATE {name}"),
+                ] {
+                    admin.batch_execute(&sql).expect(&sql);
+                }
+                copy
+            }
+        }
+    }
+
     /// The file, on SQLite.
     pub fn path(&self) -> &str {
         self.url.strip_prefix("sqlite:").expect("a SQLite database")

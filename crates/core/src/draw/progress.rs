@@ -152,6 +152,9 @@ pub struct DrawView {
     /// How many won; known from the announcement on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub winners: Option<i64>,
+    /// How many entries have their rewards and messages; those follow the announcement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settled: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<i64>)]
     pub announced_at: Option<Timestamp>,
@@ -190,8 +193,9 @@ impl DrawView {
             rooted_at: draw.rooted_at,
             public_nonce: draw.public_nonce.clone(),
             seed: draw.seed_is_revealed().then(|| Hash::from_bytes(*draw.seed.reveal())),
+            settled: announced.then_some(draw.settled_position),
             winners: announced.then(|| draw.entries.min(*capacity_total)),
-            announced_at: event.state.times().announced_at,
+            announced_at: event.state.times().announced_at.filter(|_| announced),
             protects_against_operator: has_source,
             note: if has_source { WITH_NONCE } else { WITHOUT_NONCE },
         })

@@ -10,6 +10,8 @@ use guerdon_core::{Code, EventId, Rejection, UserId};
 use guerdon_store::{Fault, draws, requests};
 use std::sync::Arc;
 
+/// The most requests of one user that are looked at.
+const OF_USER_MAX: i64 = 10_000;
 /// Chunks of leaves that a document is put together from at a time.
 const CHUNKS_READ: i64 = 8;
 
@@ -41,6 +43,8 @@ impl Engine {
         };
         let (draw, root, chunks) = (row.draw.clone(), *root, row.draw.leaf_chunks);
         let entries = u64::try_from(draw.entries).unwrap_or(0);
+        // However many ask for it at once.
+        let _turn = self.documents.acquire().await.map_err(|_| Fault::Stopping)?;
         let drawn = tokio::task::spawn_blocking(move || {
             let nonce = draw.public_nonce.as_deref().unwrap_or_default();
             winners(draw.seed.reveal(), &root, nonce, entries, view.capacity_total)
@@ -72,6 +76,9 @@ impl Engine {
     /// That somebody's own entry is in the tree.
     pub async fn draw_proof(&self, event_id: &EventId, user_id: &UserId) -> Result<Proof, Failure> {
         let (wanted, user, intake) = (event_id.clone(), user_id.clone(), Arc::clone(self.intake()));
+        // By itself: who is not in the user index yet is found in memory, before the first statement is run.
+        let mine = self.read(move |tx| requests::of_user(tx, &intake.index, &user, OF_USER_MAX)).await?;
+        let user = user_id.clone();
         let found = self.read(move |tx| {
             let row = match find_lottery(tx, &wanted)? {
                 Ok((_, row)) => row,
@@ -81,8 +88,7 @@ impl Engine {
                 let detail = "proofs are there once the entries have closed and the root is published";
                 return Ok(Err(Rejection::new(Code::DrawNotReady, detail)));
             };
-            let standing = requests::standing(tx, &intake.index, row.event_key, &[&user])?;
-            let Some(request) = standing.into_iter().flatten().next() else {
+            let Some(request) = mine.iter().find(|mine| mine.key.event_key() == row.event_key) else {
                 let detail = format!("you have no entry in {wanted}");
                 return Ok(Err(Rejection::new(Code::RequestNotFound, detail)));
             };

@@ -19,14 +19,14 @@ pub(crate) fn announce_to(
     let EventState::Announced { announced_at, .. } = event.state else { return Ok(()) };
     let unwritten: Vec<_> =
         states.into_iter().filter(|(_, state)| matches!(state, RequestState::Queued)).collect();
-    let keys = || unwritten.iter().map(|(key, _)| *key);
-    let (Some(first), Some(last)) = (keys().min(), keys().max()) else { return Ok(()) };
-    let winners = draws::winners(tx, LineKey::from_raw(first.raw() - 1), last)?;
+    if unwritten.is_empty() {
+        return Ok(());
+    }
+    let keys: Vec<_> = unwritten.iter().map(|(key, _)| *key).collect();
+    let winners = draws::winners_among(tx, &keys)?;
     for (key, state) in unwritten {
-        let result = match winners.binary_search(&key) {
-            Ok(_) => ResultCode::Success,
-            Err(_) => ResultCode::RejectedLotteryLose,
-        };
+        let won = winners.contains(&key);
+        let result = if won { ResultCode::Success } else { ResultCode::RejectedLotteryLose };
         *state = RequestState::Finished { result, started_at: announced_at, finished_at: announced_at };
     }
     Ok(())

@@ -10,12 +10,41 @@ use guerdon_core::requests::{LineKey, RequestId, RequestState, ResultCode};
 use guerdon_core::{Code, EventId, Rejection, Timestamp};
 use guerdon_store::draws::LeafChunk;
 use guerdon_store::outbox::Publishing;
-use guerdon_store::{Command, Fault, Priority, Tx, audit_log, draws, each, events, requests};
+use guerdon_store::{
+    Command, Engine, Fault, Priority, Stopwatch, Tx, audit_log, draws, each, events, requests,
+};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Rows that settling may write in one transaction: the request, its news, and what its winner gets.
 const SETTLED_ROWS_MAX: i64 = 1_500;
-const SETTLED_MAX: i64 = 500;
+/// How long settling may keep the writer from everybody else. On PostgreSQL most of a step is round trips.
+const fn settling_aim(engine: Engine) -> Duration {
+    match engine {
+        Engine::Sqlite => Duration::from_millis(2),
+        Engine::Postgres => Duration::from_millis(5),
+    }
+}
+
+/// How many people are settled at a time: as many as can be within the aim, on this machine, just now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace(i64);
+
+impl Pace {
+    const LEAST: i64 = 25;
+    const MOST: i64 = 500;
+
+    pub(super) const fn start() -> Self {
+        Self(100)
+    }
+
+    /// Goes on faster or slower after a step that took so long.
+    #[must_use]
+    fn after(self, took: Duration, aim: Duration) -> Self {
+        let next = if took > aim { self.0 / 2 } else { self.0 * 5 / 4 };
+        Self(next.clamp(Self::LEAST, Self::MOST))
+    }
+}
 
 /// The cutoff: whoever is in line now takes part, and nobody else. Acceptances come before it or after it, never beside.
 pub(super) struct Seal {
@@ -122,12 +151,25 @@ impl Command for DrawWith {
     const NAME: &'static str = "draw_with";
     const PRIORITY: Priority = Priority::Operator;
     fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<Self::Output>, Fault> {
-        each(batch, |step| step.run(tx))
+        // Lines in the order of their events, and the log last: as every command that takes these locks.
+        let mut order: Vec<_> = (0..batch.len()).collect();
+        order.sort_by_key(|index| &batch[*index].event_id);
+        let mut outcomes: Vec<Option<Self::Output>> = batch.iter().map(|_| None).collect();
+        let mut lines = Vec::new();
+        for index in order {
+            outcomes[index] = Some(batch[index].run(tx, &mut lines)?);
+        }
+        audit_log::append(tx, &lines)?;
+        outcomes.into_iter().map(|outcome| outcome.ok_or(Fault::Panicked)).collect()
     }
 }
 
 impl DrawWith {
-    fn run(&self, tx: &mut Tx<'_>) -> Result<Result<DrawView, Rejection>, Fault> {
+    fn run(
+        &self,
+        tx: &mut Tx<'_>,
+        lines: &mut Vec<AuditEntry>,
+    ) -> Result<Result<DrawView, Rejection>, Fault> {
         requests::lock_line(tx, &self.event_id)?;
         let (event, row) = match super::find_lottery(tx, &self.event_id)? {
             Ok(found) => found,
@@ -168,15 +210,14 @@ impl DrawWith {
         let json = |view: &DrawView| {
             serde_json::to_value(view).map_err(|error| Fault::Inconsistent(error.to_string()))
         };
-        let line = AuditEntry {
+        lines.push(AuditEntry {
             at: self.at,
             actor: self.actor.clone(),
             action: Action::EventDrawn,
             target_id: self.event_id.to_string(),
             before: Some(json(&before)?),
             after: Some(json(&after)?),
-        };
-        audit_log::append(tx, &[line])?;
+        });
         Ok(Ok(after))
     }
 }
@@ -221,7 +262,7 @@ impl Announce {
     fn run(&self, tx: &mut Tx<'_>) -> Result<bool, Fault> {
         let event_id = &self.event_id;
         requests::lock_line(tx, event_id)?;
-        let Some(event) = events::lock(tx, event_id)? else { return Ok(false) };
+        let Some(mut event) = events::lock(tx, event_id)? else { return Ok(false) };
         let Some(mut line) = requests::find_line(tx, event_id)? else { return Ok(false) };
         if event.status() != EventStatus::Closed || !draws::announce(tx, line.event_key, self.winners)? {
             return Ok(false);
@@ -237,6 +278,7 @@ impl Announce {
         line.decided_position = line.last_position;
         line.capacity_remaining -= self.winners;
         requests::update_line(tx, &line)?;
+        event.capacity_remaining = Some(line.capacity_remaining);
         move_by_itself(tx, &event, Move::Announce, self.outbox_id, self.publishing)?;
         Ok(true)
     }
@@ -246,14 +288,20 @@ impl Announce {
 pub(super) struct Settle {
     pub(super) event_id: EventId,
     pub(super) intake: Arc<Intake>,
+    pub(super) pace: Pace,
 }
 
 impl Command for Settle {
-    type Output = ();
+    /// How to go on.
+    type Output = Pace;
     const NAME: &'static str = "settle_draw";
     const PRIORITY: Priority = Priority::Background;
-    fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<()>, Fault> {
-        each(batch, |step| step.run(tx))
+    fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<Pace>, Fault> {
+        each(batch, |step| {
+            let started = Stopwatch::start();
+            step.run(tx)?;
+            Ok(step.pace.after(started.elapsed(), settling_aim(tx.engine())))
+        })
     }
 }
 
@@ -266,9 +314,9 @@ impl Settle {
         let EventState::Announced { announced_at, .. } = event.state else { return Err(missing()) };
         let (event_key, from) = (row.event_key, row.draw.settled_position);
         let rewards = i64::try_from(event.settings.rewards.len()).unwrap_or(i64::MAX);
-        let most = (SETTLED_ROWS_MAX / (2 + rewards)).clamp(1, SETTLED_MAX);
+        let most = (SETTLED_ROWS_MAX / (2 + rewards)).clamp(1, self.pace.0);
         let mut rows = requests::list(tx, event_key, from, most)?;
-        let Some(last) = rows.last().map(|row| row.key) else { return Ok(()) };
+        let last = rows.last().map(|row| row.key).ok_or_else(missing)?;
         let winners = draws::winners(tx, LineKey::new(event_key, from), last)?;
         draws::let_win(tx, &winners, announced_at)?;
         let no_luck = ResultCode::RejectedLotteryLose;

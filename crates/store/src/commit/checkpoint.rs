@@ -44,6 +44,11 @@ impl Checkpointer {
         self.log_pages.load(Ordering::Relaxed)
     }
 
+    /// The log was emptied by others.
+    pub(crate) fn log_is_empty(&self) {
+        self.log_pages.store(0, Ordering::Relaxed);
+    }
+
     /// Called by the writer after each commit.
     pub(crate) fn log_has(&self, pages: i64) {
         self.log_pages.store(pages, Ordering::Relaxed);

@@ -78,6 +78,7 @@ impl SqliteSession {
         // page to the database file, syncs that, and throws the rest of the log away.
         let connection = open_watched(&self.path, &self.checkpointer).map_err(|_| Fault::Halted)?;
         sqlite::checkpoint(&connection, "TRUNCATE").map_err(|_| Fault::Halted)?;
+        self.checkpointer.log_is_empty();
         self.connection = Some(connection);
         self.room = LogRoom::of(&self.path);
         Ok(())

@@ -22,7 +22,9 @@ pub(super) struct LogRoom {
 
 impl LogRoom {
     pub(super) fn of(database: &Path) -> Self {
-        let mut path = database.as_os_str().to_owned();
+        // SQLite keeps its log beside the file itself, not beside a link to it.
+        let database = database.canonicalize().unwrap_or_else(|_| database.into());
+        let mut path = database.into_os_string();
         path.push("-wal");
         Self { path: path.into(), log: None, len: 0, zeros: vec![0; 64 * 1024].into() }
     }

@@ -1,0 +1,67 @@
+//! What is checked, and what was found.
+
+use guerdon_core::audit::{Check, Report};
+
+/// How many of a check's findings are named.
+const NAMED_MAX: usize = 20;
+
+#[derive(Debug, Default)]
+pub(super) struct Finding {
+    pub(super) checked: u64,
+    failed: u64,
+    named: Vec<String>,
+}
+
+impl Finding {
+    pub(super) fn fail(&mut self, what: impl FnOnce() -> String) {
+        self.failed += 1;
+        if self.named.len() < NAMED_MAX {
+            self.named.push(what());
+        }
+    }
+
+    /// Looks at one thing.
+    pub(super) fn expect(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        self.checked += 1;
+        if !holds {
+            self.fail(what);
+        }
+    }
+
+    fn check(self, name: &'static str, promise: &str) -> Check {
+        let ok = self.failed == 0;
+        let detail = if ok { promise.to_owned() } else { format!("{} times not: {promise}", self.failed) };
+        Check { name, ok, checked: self.checked, detail, failures: self.named }
+    }
+}
+
+macro_rules! checks {
+    ($($name:ident $promise:literal;)+) => {
+        #[derive(Debug, Default)]
+        pub(super) struct Checks { $(pub(super) $name: Finding),+ }
+
+        impl Checks {
+            pub(super) fn report(self) -> Report {
+                let checks = vec![$(self.$name.check(stringify!($name), $promise)),+];
+                Report { ok: checks.iter().all(|check| check.ok), checks }
+            }
+        }
+    };
+}
+
+checks! {
+    readable "every row can be read";
+    line_positions "positions in a line have no gap and no repeat, and each request's id holds its own";
+    one_request_per_user "nobody stands twice in a line";
+    line_counts "accepted = decided + in line, and the results that are counted are those of the rows";
+    capacity "winners + remaining = capacity";
+    winners "the winners are the first of the line, or those who follow from the draw";
+    draws "a draw's commitment, leaves, root and winners follow from its seed and its entries";
+    request_messages "every decided request has exactly one message in the outbox, and no message is about another";
+    event_messages "every opening, closing, announcement and cancellation has exactly one message in the outbox";
+    allocations "every winner has one allocation of each reward, and nobody else has any";
+    stock "stock + granted + held = total, for each limited reward";
+    leases "nothing is past its lease";
+    audit_log "the audit log has no gap, and each line is bound to the one before it";
+    event_lines_in_log "every change of an event has its line in the audit log";
+}

@@ -1,0 +1,375 @@
+//! The audit finds what was tampered with, names it, and finds nothing where nothing was, also under load.
+
+use crate::support::{
+    BINARY, Cluster, as_user, at_once, on_every_setup, open_drop, operator, seconds_now, token,
+};
+use guerdon_harness::{Server, ServerOptions, TestDatabase, TestEngine, until};
+use serde_json::{Value, json};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// What `guerdon audit --json` says, and its exit code.
+pub(crate) fn audit(database: &TestDatabase) -> (Option<i32>, Value) {
+    let output = Command::new(BINARY)
+        .args(["audit", "--json", "--fast"])
+        .env("GUERDON_DATABASE", &database.url)
+        .output()
+        .unwrap();
+    let report = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    (output.status.code(), report)
+}
+
+/// The checks that failed, with what they found.
+fn failed(report: &Value) -> Vec<(String, String)> {
+    let checks = report["checks"].as_array().unwrap();
+    let bad = checks.iter().filter(|check| check["ok"] == false);
+    bad.map(|check| (check["name"].as_str().unwrap().to_owned(), check["failures"].to_string())).collect()
+}
+
+pub(crate) fn assert_clean(database: &TestDatabase) -> Value {
+    let (code, report) = audit(database);
+    assert_eq!(failed(&report), [], "{report:#}");
+    assert_eq!((code, &report["ok"]), (Some(0), &json!(true)));
+    report
+}
+
+/// A drop of 5 with 20 people, a lottery of 3 with 10, drawn and settled, and one that still collects.
+fn eventful(engine: TestEngine) -> TestDatabase {
+    let database = TestDatabase::new(engine);
+    let server = Server::start(BINARY, &ServerOptions::on(&database.url));
+    let api = operator(&server);
+    open_drop(&api, "drop_1", 5);
+    let lottery = json!({
+        "eventId": "tombola", "name": "A lottery", "type": "LOTTERY", "startsAt": 1_700_000_000_000_i64,
+        "endsAt": 4_000_000_000_000_i64, "capacityTotal": 3, "lotteryCutoffAt": (seconds_now() + 3_600) * 1_000,
+        "rewards": [{"rewardId": "gift", "kind": "ITEM", "totalStock": 9}],
+    });
+    api.post("/v1/admin/events", &lottery).expect(201);
+    api.post("/v1/admin/events/tombola/open", &json!({})).expect(200);
+    let mut collecting = lottery.clone();
+    collecting["eventId"] = json!("later");
+    collecting["lotteryCutoffAt"] = json!((seconds_now() + 10_000_000) * 1_000);
+    api.post("/v1/admin/events", &collecting).expect(201);
+    api.post("/v1/admin/events/later/open", &json!({})).expect(200);
+    for number in 0..20 {
+        as_user(&server, number).post("/v1/events/drop_1/requests", &json!({})).expect(202);
+        if number < 10 {
+            as_user(&server, number).post("/v1/events/tombola/requests", &json!({})).expect(202);
+            as_user(&server, number).post("/v1/events/later/requests", &json!({})).expect(202);
+        }
+    }
+    api.post("/v1/admin/events/drop_1/close", &json!({})).expect(200);
+    server.stop();
+    let later = ServerOptions::on(&database.url).with("GUERDON_DEV__CLOCK_OFFSET", "120m");
+    let server = Server::start(BINARY, &later);
+    until("the lottery to be settled", Duration::from_secs(30), || {
+        (database.sql().number("SELECT MAX(settled_position) FROM draws") == 10).then_some(())
+    });
+    server.stop();
+    database
+}
+
+/// Changes what is stored behind the product's back; the check that has to notice, and a word that it has to say.
+struct Forgery {
+    what: &'static str,
+    sql: &'static [&'static str],
+    check: &'static str,
+    names: &'static str,
+}
+
+const DROP: &str = "(SELECT event_key FROM event_lines WHERE event_id = 'drop_1')";
+
+const FORGERIES: &[Forgery] = &[
+    Forgery {
+        what: "a winner is deleted",
+        sql: &["DELETE FROM requests WHERE line = ({DROP} << 40) | 3"],
+        check: "line_positions",
+        names: "after position 2 comes 4",
+    },
+    Forgery {
+        what: "the end of the line is cut off",
+        sql: &["DELETE FROM requests WHERE line = ({DROP} << 40) | 20"],
+        check: "line_positions",
+        names: "positions 20 to 20 are missing",
+    },
+    Forgery {
+        what: "somebody stands twice",
+        sql: &["{UNIQUE}", "UPDATE requests SET user_id = 'u-1' WHERE line = ({DROP} << 40) | 15"],
+        check: "one_request_per_user",
+        names: "u-1",
+    },
+    Forgery {
+        what: "a later one wins in place of an earlier one",
+        sql: &[
+            "UPDATE requests SET result = 2 WHERE line = ({DROP} << 40) | 5",
+            "UPDATE requests SET result = 1 WHERE line = ({DROP} << 40) | 6",
+        ],
+        check: "winners",
+        names: "position 6 of drop_1",
+    },
+    Forgery {
+        what: "a counter of places",
+        sql: &["UPDATE event_lines SET capacity_remaining = 1 WHERE event_id = 'drop_1'"],
+        check: "capacity",
+        names: "5 won, 1 of 5 remain",
+    },
+    Forgery {
+        what: "a counter of results",
+        sql: &["UPDATE event_lines SET tally = '{\"results\":{\"SUCCESS\":5,\"REJECTED_CAPACITY\":14}}'
+            WHERE event_id = 'drop_1'"],
+        check: "line_counts",
+        names: "14 REJECTED_CAPACITY are counted, 15 are there",
+    },
+    Forgery {
+        what: "a message is missing",
+        sql: &["DELETE FROM {OUTBOX} WHERE aggregate_id = (SELECT MIN(aggregate_id) FROM {OUTBOX}
+            WHERE aggregate_type = 'REQUEST')"],
+        check: "request_messages",
+        names: "has no message",
+    },
+    Forgery {
+        what: "a message that nothing caused",
+        sql: &["INSERT INTO {OUTBOX} (event_id, channel, sequence, aggregate_type, aggregate_id, event_type, payload,
+            status, created_at, attempts) VALUES ({BLOB}, 'broker', 1, 'REQUEST', 'x', 'REQUEST_DECIDED', '{}',
+            'NEW', 1, 0)"],
+        check: "request_messages",
+        names: "nothing caused",
+    },
+    Forgery {
+        what: "an event's message is missing",
+        sql: &["DELETE FROM {OUTBOX} WHERE event_type = 'EVENT_CLOSED' AND aggregate_id = 'drop_1'"],
+        check: "event_messages",
+        names: "drop_1: 0 messages of EVENT_CLOSED",
+    },
+    Forgery {
+        what: "a winner's reward is missing",
+        sql: &["DELETE FROM event_reward_allocation WHERE event_id = 'drop_1' AND reward_id = 'points'
+            AND member_id = 'u-2'"],
+        check: "allocations",
+        names: "has won and has no points",
+    },
+    Forgery {
+        what: "a reward for somebody who has not won",
+        sql: &["UPDATE event_reward_allocation SET member_id = 'u-19' WHERE event_id = 'drop_1'
+            AND reward_id = 'points' AND member_id = 'u-2'"],
+        check: "allocations",
+        names: "has won and has no points",
+    },
+    Forgery {
+        what: "stock",
+        sql: &["UPDATE event_rewards SET remaining_stock = 5 WHERE event_id = 'tombola'"],
+        check: "stock",
+        names: "5 of gift remain, 3 of 9 were given",
+    },
+    Forgery {
+        what: "a line of the log is forged",
+        sql: &["UPDATE audit_log SET actor = 'somebody_else' WHERE sequence = 2"],
+        check: "audit_log",
+        names: "line 2 is not what was written",
+    },
+    Forgery {
+        what: "a line of the log is taken out",
+        sql: &["DELETE FROM audit_log WHERE sequence = 3"],
+        check: "audit_log",
+        names: "lines 3 to 3 are missing",
+    },
+    Forgery {
+        what: "the end of the log is cut off",
+        sql: &["DELETE FROM audit_log WHERE sequence = (SELECT MAX(sequence) FROM audit_log)"],
+        check: "audit_log",
+        names: "are missing",
+    },
+    Forgery {
+        what: "an entry of the lottery is another's",
+        sql: &["UPDATE requests SET user_id = 'stranger' WHERE user_id = 'u-4'
+            AND line >> 40 = (SELECT event_key FROM draws WHERE event_id = 'tombola')"],
+        check: "draws",
+        names: "the leaf of position",
+    },
+    Forgery {
+        what: "the lottery's seed is exchanged",
+        sql: &["UPDATE draws SET seed = salt_key"],
+        check: "draws",
+        names: "the commitment is not that of the seed",
+    },
+    Forgery {
+        what: "somebody else was drawn",
+        sql: &["UPDATE draw_winners SET line = (SELECT MIN(line) FROM requests WHERE result = 4)
+            WHERE line = (SELECT MIN(line) FROM draw_winners)"],
+        check: "draws",
+        names: "was not drawn",
+    },
+    Forgery {
+        what: "a leaf is another",
+        sql: &["UPDATE draw_leaves SET leaves = root"],
+        check: "draws",
+        names: "the leaves of chunk 0 are others",
+    },
+    Forgery {
+        what: "a draw is gone",
+        sql: &["DELETE FROM draws WHERE event_id = 'later'"],
+        check: "draws",
+        names: "later: a lottery without its draw",
+    },
+    Forgery {
+        what: "somebody won before the announcement",
+        sql: &["UPDATE requests SET result = 1, started_at = 1, finished_at = 1
+            WHERE line = ((SELECT event_key FROM draws WHERE event_id = 'later') << 40) | 2"],
+        check: "winners",
+        names: "is decided before the announcement",
+    },
+    Forgery {
+        what: "a row that says two things",
+        sql: &["UPDATE requests SET finished_at = NULL WHERE line = ({DROP} << 40) | 2"],
+        check: "readable",
+        names: "its times do not fit its result",
+    },
+    Forgery {
+        what: "a change of an event that nobody made",
+        sql: &["UPDATE events SET version = version + 1 WHERE event_id = 'later'"],
+        check: "event_lines_in_log",
+        names: "later has changed",
+    },
+    Forgery {
+        what: "a message that nobody sends on",
+        sql: &["UPDATE {OUTBOX} SET status = 'SENDING', deadline = 1000
+            WHERE event_type = 'EVENT_OPENED' AND aggregate_id = 'drop_1'"],
+        check: "leases",
+        names: "past its lease",
+    },
+];
+
+fn each_forgery_is_found(engine: TestEngine) {
+    let database = eventful(engine);
+    let clean = assert_clean(&database);
+    for check in clean["checks"].as_array().unwrap() {
+        let looked = check["name"] == "readable" || check["checked"].as_u64().unwrap() > 0;
+        assert!(looked, "nothing was looked at: {check}");
+    }
+    let sqlite = engine == TestEngine::Sqlite;
+    for forgery in FORGERIES {
+        let copy = database.copy();
+        let mut sql = copy.sql();
+        for statement in forgery.sql {
+            let statement = statement
+                .replace("{DROP}", DROP)
+                .replace(
+                    "{OUTBOX}",
+                    if sqlite { "integration_outbox_events" } else { "integration.outbox_events" },
+                )
+                .replace("{BLOB}", if sqlite { "randomblob(16)" } else { "decode(md5('x'), 'hex')" })
+                .replace("{UNIQUE}", if sqlite { "SELECT 1" } else { "DROP INDEX requests_by_user" });
+            sql.run(&statement);
+        }
+        drop(sql);
+        let (code, report) = audit(&copy);
+        let found = failed(&report);
+        let named = found.iter().any(|(check, said)| check == forgery.check && said.contains(forgery.names));
+        assert!(named, "{}: {found:#?}", forgery.what);
+        assert_eq!((code, &report["ok"]), (Some(1), &json!(false)), "{}", forgery.what);
+    }
+}
+
+#[test]
+fn sqlite_each_forgery_is_found() {
+    each_forgery_is_found(TestEngine::Sqlite);
+}
+
+#[test]
+fn postgres_each_forgery_is_found() {
+    each_forgery_is_found(TestEngine::Postgres);
+}
+
+on_every_setup! { the_audit_stays_clean_under_load the_audit_over_http }
+
+/// Audits one after the other while people crowd in, an event is cancelled and operators go about their work.
+fn the_audit_stays_clean_under_load(cluster: &Cluster) {
+    for event in ["drop_1", "drop_2", "doomed"] {
+        open_drop(&cluster.operator(0), event, 500);
+    }
+    let lottery = json!({
+        "eventId": "tombola", "name": "A lottery", "type": "LOTTERY", "startsAt": 0,
+        "endsAt": 4_000_000_000_000_i64, "capacityTotal": 300, "lotteryCutoffAt": (seconds_now() + 4) * 1_000,
+        "rewards": [{"rewardId": "gift", "kind": "ITEM", "totalStock": 300}],
+    });
+    cluster.operator(0).post("/v1/admin/events", &lottery).expect(201);
+    cluster.operator(0).post("/v1/admin/events/tombola/open", &json!({})).expect(200);
+    let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for caller in 0..6 {
+            let (next, over) = (&next, &over);
+            let server = &cluster.servers[caller % cluster.servers.len()];
+            scope.spawn(move || {
+                while !over.load(Ordering::SeqCst) {
+                    let number = next.fetch_add(1, Ordering::SeqCst);
+                    let event = ["drop_1", "drop_2", "doomed", "tombola"][number % 4];
+                    let answer =
+                        as_user(server, number / 4).post(&format!("/v1/events/{event}/requests"), &json!({}));
+                    assert!([202, 409].contains(&answer.status), "{}", answer.text);
+                }
+            });
+        }
+        let settled = "SELECT COUNT(*) FROM draws WHERE finished = 1";
+        let mut rounds = 0..;
+        while rounds.start < 8 || cluster.database.sql().number(settled) == 0 {
+            let round = rounds.next().unwrap();
+            assert!(round < 200, "the lottery is never settled");
+            assert_clean(&cluster.database);
+            let new = format!("late_{round}");
+            open_drop(&cluster.operator(round), &new, 10);
+            if round == 3 {
+                cluster.operator(0).post("/v1/admin/events/doomed/cancel", &json!({})).expect(200);
+            }
+        }
+        over.store(true, Ordering::SeqCst);
+    });
+    let report = assert_clean(&cluster.database);
+    let positions =
+        report["checks"].as_array().unwrap().iter().find(|check| check["name"] == "line_positions");
+    let people = cluster.database.sql().number("SELECT COUNT(*) FROM requests");
+    assert_eq!(positions.unwrap()["checked"], people * 2);
+}
+
+fn the_audit_over_http(cluster: &Cluster) {
+    open_drop(&cluster.operator(0), "drop_1", 2);
+    at_once(4, |number| {
+        let server = &cluster.servers[number % cluster.servers.len()];
+        as_user(server, number).post("/v1/events/drop_1/requests", &json!({})).expect(202);
+    });
+    let server = &cluster.servers[0];
+    let auditor = server.api().with_token(&token("auditor", "AUDITOR"));
+    let report = auditor.get("/v1/admin/audit").expect(200).json();
+    assert_eq!(report["ok"], true, "{report:#}");
+    assert_eq!(report["checks"].as_array().unwrap().len(), 14);
+    let by_user = as_user(server, 1).get("/v1/admin/audit").expect(403);
+    assert_eq!(by_user.code(), "FORBIDDEN");
+    let statement = "UPDATE event_lines SET capacity_remaining = 1";
+    cluster.database.sql().run(statement);
+    let report = auditor.get("/v1/admin/audit").expect(200).json();
+    assert_eq!(failed(&report)[0].0, "capacity", "{report:#}");
+}
+
+#[test]
+fn an_audit_that_cannot_be_made_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = format!("sqlite:{}", folder.path().join("nothing.db").display());
+    let output = Command::new(BINARY).args(["audit", "--database", &missing]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("does not exist"), "{said}");
+    assert!(!folder.path().join("nothing.db").exists(), "looking makes nothing");
+}
+
+#[test]
+fn the_page_has_every_check() {
+    let database = TestDatabase::new(TestEngine::Sqlite);
+    Server::start(BINARY, &ServerOptions::on(&database.url)).stop();
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/audit.md")).unwrap();
+    for check in assert_clean(&database)["checks"].as_array().unwrap() {
+        let row =
+            format!("| `{}` | {} |", check["name"].as_str().unwrap(), check["detail"].as_str().unwrap());
+        assert!(page.contains(&row), "{row}");
+    }
+}
