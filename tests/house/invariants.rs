@@ -29,7 +29,17 @@ pub(crate) fn check(database: &TestDatabase) {
     assert_eq!(sql.number("SELECT value FROM counters WHERE name = 'audit_log'"), lines);
 }
 
-/// Everything that the product's own audit checks, by its own command.
+/// Everything that the product's own audit checks, by its own command; and the core of it by plain SQL, which shares
+/// nothing with the audit.
 pub(crate) fn check_lines(database: &TestDatabase) {
     crate::audit::assert_clean(database);
+    let wrong = database.sql().texts(
+        "SELECT l.event_id FROM event_lines l JOIN events e ON e.event_id = l.event_id WHERE l.swept_position = 0 AND (
+            (SELECT COUNT(*) FROM requests r WHERE r.line >> 40 = l.event_key) <> l.last_position
+            OR (SELECT COUNT(DISTINCT r.user_id) FROM requests r WHERE r.line >> 40 = l.event_key) <> l.last_position
+            OR (SELECT COUNT(*) FROM requests r WHERE r.line >> 40 = l.event_key AND r.result = 1) > l.capacity_total
+            OR EXISTS (SELECT 1 FROM requests r WHERE r.line >> 40 = l.event_key AND e.type = 'FIRST_COME'
+                AND (r.result = 1) <> ((r.line & 1099511627775) <= l.capacity_total)))",
+    );
+    assert!(wrong.is_empty(), "by plain SQL these lines are wrong: {wrong:?}");
 }

@@ -13,7 +13,11 @@ statements! {
             SELECT 1 FROM event_reward_allocation a
             WHERE a.event_id = l.event_id AND a.reward_status IN ('PENDING', 'PROCESSING', 'FAILED'))
         ORDER BY l.event_id LIMIT 100";
-    FRONT = "SELECT event_key, swept_position, decided_position, indexed_position FROM event_lines WHERE event_id = $1";
+    /// Not while anything undelivered hangs on the requests, nor while their draw is being settled.
+    FRONT = "SELECT event_key, swept_position, decided_position, indexed_position FROM event_lines WHERE event_id = $1
+        AND NOT EXISTS (SELECT 1 FROM event_reward_allocation a
+            WHERE a.event_id = $1 AND a.reward_status IN ('PENDING', 'PROCESSING', 'FAILED'))
+        AND NOT EXISTS (SELECT 1 FROM draws d WHERE d.event_id = $1 AND d.finished = 0)";
     OLD_ENOUGH = "SELECT line FROM requests WHERE line > $1 AND line <= $2 AND finished_at < $3 ORDER BY line";
     REMOVE = "DELETE FROM requests WHERE line > $1 AND line <= $2";
     SET_SWEPT = "UPDATE event_lines SET swept_position = $2 WHERE event_key = $1 AND swept_position < $2";

@@ -3,6 +3,7 @@ use crate::identity::{Caller, Inspect};
 use crate::problem::Problem;
 use axum::Json;
 use axum::extract::State;
+use guerdon_core::Code;
 use guerdon_core::audit::Report;
 use std::sync::Arc;
 
@@ -16,5 +17,11 @@ pub(crate) async fn handle(
     State(app): State<Arc<App>>,
     _caller: Caller<Inspect>,
 ) -> Result<Json<Report>, Problem> {
-    Ok(Json(app.engine.audit().await?))
+    let mut stopping = app.stopping.subscribe();
+    tokio::select! {
+        report = app.engine.audit() => Ok(Json(report?)),
+        _ = stopping.wait_for(|stopping| *stopping) => {
+            Err(Problem::new(Code::ShuttingDown, "the audit was cut off; ask another server or try again"))
+        }
+    }
 }

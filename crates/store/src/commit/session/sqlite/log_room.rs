@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// How much the log grows at a time.
-const STEP: u64 = 4 * 1024 * 1024;
+const STEP: u64 = 1024 * 1024;
 /// How much of it has to be free when a transaction begins.
 const MARGIN: u64 = 512 * 1024;
 /// A page in the log, with its head.
