@@ -121,7 +121,8 @@ impl Audit {
         (what, self.looked_at)
     }
 
-    pub fn report(self) -> Report {
+    pub fn report(mut self) -> Report {
+        self.checks.readable.checked = self.looked_at;
         self.checks.report()
     }
 

@@ -30,7 +30,8 @@ impl Finding {
 
     fn check(self, name: &'static str, promise: &str) -> Check {
         let ok = self.failed == 0;
-        let detail = if ok { promise.to_owned() } else { format!("{} times not: {promise}", self.failed) };
+        let detail =
+            if ok { promise.to_owned() } else { format!("does not hold ({} found): {promise}", self.failed) };
         Check { name, ok, checked: self.checked, detail, failures: self.named }
     }
 }
