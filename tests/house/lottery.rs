@@ -17,13 +17,11 @@ struct House {
     database: TestDatabase,
     servers: Vec<Server>,
     count: usize,
-    /// A program that the servers are started under.
-    under: &'static [&'static str],
 }
 
 impl House {
     fn start(engine: TestEngine, count: usize) -> Self {
-        let mut house = Self { database: TestDatabase::new(engine), servers: Vec::new(), count, under: &[] };
+        let mut house = Self { database: TestDatabase::new(engine), servers: Vec::new(), count };
         house.start_at("0s");
         house
     }
@@ -31,7 +29,6 @@ impl House {
     fn start_at(&mut self, offset: &str) {
         self.servers.clear();
         let options = ServerOptions::on(&self.database.url).with("GUERDON_DEV__CLOCK_OFFSET", offset);
-        let options = if self.under.is_empty() { options } else { options.under(self.under) };
         self.servers = (0..self.count).map(|_| Server::start(BINARY, &options)).collect();
     }
 
@@ -301,17 +298,22 @@ fn entered_while_the_cutoff_passes(engine: TestEngine, servers: usize) {
     invariants::check_lines(&house.database);
 }
 
-const SLOW_DISK: &[&str] = &[
-    "strace",
-    "-f",
-    "-qq",
-    "-o",
-    "/dev/null",
-    "-e",
-    "trace=fdatasync",
-    "-e",
-    "inject=fdatasync:delay_enter=25000",
-];
+/// Lets a draw take as many steps as the table allows, and holds it up there.
+const GATE_ON_SQLITE: &str = "
+    CREATE TABLE allowance (steps INTEGER NOT NULL);
+    INSERT INTO allowance VALUES (0);
+    CREATE TRIGGER hold BEFORE UPDATE ON draws WHEN (SELECT steps FROM allowance) = 0
+        BEGIN SELECT RAISE(ABORT, 'held up by the test'); END;
+    CREATE TRIGGER pass AFTER UPDATE ON draws BEGIN UPDATE allowance SET steps = steps - 1; END";
+const GATE_ON_POSTGRES: &str = "
+    CREATE TABLE allowance (steps BIGINT NOT NULL);
+    INSERT INTO allowance VALUES (0);
+    CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        UPDATE allowance SET steps = steps - 1 WHERE steps > 0;
+        IF NOT FOUND THEN RAISE EXCEPTION 'held up by the test'; END IF;
+        RETURN NEW;
+    END $$;
+    CREATE TRIGGER hold BEFORE UPDATE ON draws FOR EACH ROW EXECUTE FUNCTION hold()";
 
 /// Those whose rows say nothing yet are told the same as the others.
 fn everybody_knows(house: &House) {
@@ -327,7 +329,7 @@ fn everybody_knows(house: &House) {
     }
 }
 
-/// `kill -9` whenever the draw has come one step further: the same winners, announced once, rewarded once.
+/// `kill -9` after every step of the draw: the same winners, announced once, rewarded once.
 fn killed_at_each_step(engine: TestEngine) {
     const PEOPLE: usize = 5_000;
     let mut house = House::start(engine, 1);
@@ -337,45 +339,40 @@ fn killed_at_each_step(engine: TestEngine) {
             house.user(number).post("/v1/events/tombola/requests", &json!({})).expect(202);
         }
     });
-    let stand = |database: &TestDatabase| {
-        let mut sql = database.sql();
-        let text =
+    let (gate, seed, chunks) = match engine {
+        TestEngine::Sqlite => (GATE_ON_SQLITE, "SELECT hex(seed) FROM draws", vec![0, 3, 5]),
+        TestEngine::Postgres => (GATE_ON_POSTGRES, "SELECT encode(seed, 'hex') FROM draws", vec![0, 5]),
+    };
+    house.servers.clear();
+    house.database.sql().run(gate);
+    let secret = house.database.sql().texts(seed).remove(0).to_lowercase();
+    let mut halts: Vec<_> = chunks.iter().map(|chunks| format!("SEALED {chunks} 0 0")).collect();
+    halts.push("ROOTED 5 0 0".into());
+    halts.extend([0, 1_000, 2_000, 2_500].map(|winners| format!("DRAWING 5 {winners} 0")));
+    // As many are settled in the first step of a process.
+    halts.extend((0..=10).map(|step| format!("ANNOUNCED 5 2500 {}", step * 100)));
+    for halt in halts {
+        house.database.sql().run("UPDATE allowance SET steps = 1");
+        house.after_the_cutoff();
+        until("a step to be taken", PATIENCE, || {
+            (house.database.sql().number("SELECT steps FROM allowance") == 0).then_some(())
+        });
+        let stand =
             "SELECT state || ' ' || CAST(leaf_chunks AS TEXT) || ' ' || CAST(winners_written AS TEXT) || ' '
             || CAST(settled_position AS TEXT) FROM draws";
-        sql.texts(text).remove(0)
-    };
-    if engine == TestEngine::Sqlite {
-        // Each sync takes a while, so that no step goes by unseen.
-        house.under = SLOW_DISK;
-    }
-    let (mut seen, mut kills, mut asked, mut secret) = (stand(&house.database), 0, 0, None);
-    loop {
-        house.after_the_cutoff();
-        let now = until("the draw to come further", PATIENCE, || {
-            Some(stand(&house.database)).filter(|now| *now != seen || now.ends_with(" 5000"))
-        });
-        if now.ends_with(" 5000") {
-            break;
-        }
-        // Settling goes on meanwhile, so not every time.
-        if now.starts_with("ANNOUNCED") && asked < 2 {
-            asked += 1;
+        assert_eq!(house.database.sql().texts(stand), std::slice::from_ref(&halt));
+        if halt.starts_with("ANNOUNCED") {
             everybody_knows(&house);
         }
         house.servers.remove(0).kill();
-        kills += 1;
         // Half-way, too, everything holds that has to by then.
         invariants::check_lines(&house.database);
-        seen = stand(&house.database);
-        let column = if engine == TestEngine::Sqlite { "hex(seed)" } else { "encode(seed, 'hex')" };
-        let present =
-            house.database.sql().texts(&format!("SELECT {column} FROM draws")).remove(0).to_lowercase();
-        assert_eq!(secret.get_or_insert_with(|| present.clone()), &present, "one seed from first to last");
     }
-    assert!(asked > 0, "somebody asked before all was settled");
-    assert!(kills >= 10, "there were {kills} kills");
+    house.database.sql().run("UPDATE allowance SET steps = 1000");
+    house.after_the_cutoff();
+    house.until_settled();
     let announced = house.until_draw_is("tombola", "ANNOUNCED");
-    assert_eq!(announced["seed"].as_str().unwrap(), secret.unwrap());
+    assert_eq!(announced["seed"].as_str().unwrap(), secret, "one seed from first to last");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("document");
     let text = house.user(0).get("/v1/events/tombola/draw/document").expect(200).text;

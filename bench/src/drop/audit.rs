@@ -45,6 +45,8 @@ struct Audited {
     stored: u32,
     /// Of the throughput without it, over all rounds.
     throughput_with_audit: f64,
+    /// Beside the drop, all of it, with its rests.
+    under_load_seconds: f64,
     /// Alone on the machine and without rests, all of it.
     audit_seconds: f64,
     audit_memory_mb: u64,
@@ -58,13 +60,14 @@ pub(super) fn run(options: &AuditOptions) -> Result<(), Box<dyn std::error::Erro
         let database = new_database(&options.postgres)?;
         figures.push(measure(options, &guerdon, "PostgreSQL", &database, options.stored_on_postgres)?);
     }
-    let heads = ["engine", "stored", "throughput with audit", "audit alone s", "memory MB"];
+    let heads = ["engine", "stored", "throughput with audit", "under load s", "alone s", "memory MB"];
     let mut rows = vec![heads.map(String::from).to_vec()];
     rows.extend(figures.iter().map(|audited| {
         vec![
             audited.engine.into(),
             audited.stored.to_string(),
             format!("{:.2}", audited.throughput_with_audit),
+            format!("{:.0}", audited.under_load_seconds),
             format!("{:.0}", audited.audit_seconds),
             audited.audit_memory_mb.to_string(),
         ]
@@ -104,6 +107,17 @@ fn measure(
         println!("{engine}: {:.0} without, {:.0} with", rates[0], rates[1]);
         totals = [totals[0] + rates[0], totals[1] + rates[1]];
     }
+    // One from first to last, for as long as it takes.
+    let started = Stopwatch::start();
+    let mut audit = Auditing::start(guerdon, database, &[])?;
+    let mut crowds = options.rounds * 2..;
+    while !audit.has_ended()? {
+        let number = crowds.next().ok_or("too many crowds")?;
+        let crowd = Crowd::new(CROWD_FIRST + number * CROWD, CROWD, SECRET)?;
+        load::run(&running.addresses, &crowd, plan)?;
+    }
+    let under_load_seconds = started.elapsed().as_secs_f64();
+    println!("{engine}: an audit under load took {under_load_seconds:.0} s and found nothing");
     drop(running);
     let started = Stopwatch::start();
     let mut audit = Auditing::start(guerdon, database, &["--fast"])?;
@@ -111,6 +125,7 @@ fn measure(
     Ok(Audited {
         engine,
         stored,
+        under_load_seconds,
         throughput_with_audit: totals[1] / totals[0],
         audit_seconds: started.elapsed().as_secs_f64(),
         audit_memory_mb: memory,
@@ -129,26 +144,28 @@ impl Auditing {
 
     /// Ends an audit that is under way; one that has ended must have found nothing.
     fn stop(mut self) -> Result<(), Box<dyn std::error::Error>> {
-        if let Some(status) = self.0.try_wait()?
-            && !status.success()
-        {
-            return Err("the audit found something".into());
-        }
+        self.has_ended()?;
         self.0.kill()?;
         self.0.wait()?;
         Ok(())
     }
 
+    /// Whether it is over; it must have found nothing.
+    fn has_ended(&mut self) -> Result<bool, Box<dyn std::error::Error>> {
+        match self.0.try_wait()? {
+            Some(status) if status.success() => Ok(true),
+            Some(_) => Err("the audit found something".into()),
+            None => Ok(false),
+        }
+    }
+
     /// Waits for its end; how much memory it took.
     fn finish(&mut self) -> Result<u64, Box<dyn std::error::Error>> {
         let mut memory = 0;
-        loop {
+        while !self.has_ended()? {
             memory = peak_memory_mb(&self.0).unwrap_or(0).max(memory);
-            match self.0.try_wait()? {
-                Some(status) if status.success() => return Ok(memory),
-                Some(_) => return Err("the audit found something".into()),
-                None => std::thread::park_timeout(Duration::from_millis(20)),
-            }
+            std::thread::park_timeout(Duration::from_millis(20));
         }
+        Ok(memory)
     }
 }

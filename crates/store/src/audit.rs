@@ -1,5 +1,8 @@
 //! What the audit looks at: pages of each table, in the order in which they are stored, each by a short statement.
 
+pub mod postgres;
+pub mod user_index;
+
 use crate::database::Engine;
 use crate::fault::Fault;
 use crate::param::{Param, Row};
@@ -63,35 +66,6 @@ statements! {
             (SELECT COUNT(*) FROM audit_log a WHERE a.target_type = 'EVENT' AND a.target_id = e.event_id
                 AND a.action <> 'EVENT_DRAWN')
         FROM events e WHERE e.event_id > $1 ORDER BY e.event_id LIMIT $2";
-}
-
-/// The user index exists as a table on SQLite alone.
-pub(crate) mod users {
-    use crate::statement::statements;
-
-    statements! {
-        PAGE = "SELECT user_id, event_key, position FROM request_users WHERE (user_id, event_key) > ($1, $2)
-            ORDER BY user_id, event_key LIMIT $3";
-        POSITION = "SELECT position FROM request_users WHERE user_id = $1 AND event_key = $2";
-    }
-
-    pub(super) static PAGE_OF_INDEX: &crate::Statement = &PAGE;
-    pub(super) static POSITION_OF: &crate::Statement = &POSITION;
-}
-
-/// What only PostgreSQL can be asked.
-pub(crate) mod postgres {
-    use crate::statement::statements;
-
-    statements! {
-        UNIQUE_INDEX = "SELECT COUNT(*) FROM pg_index WHERE indexrelid = to_regclass('requests_by_user')
-            AND indisunique AND indisvalid";
-        TWICE = "SELECT user_id FROM requests WHERE line > $1 AND line <= $2 GROUP BY user_id HAVING COUNT(*) > 1
-            ORDER BY user_id LIMIT 20";
-    }
-
-    pub(super) static HAS_UNIQUE_INDEX: &crate::Statement = &UNIQUE_INDEX;
-    pub(super) static STANDING_TWICE: &crate::Statement = &TWICE;
 }
 
 /// A line at the moment at which its audit began.
@@ -231,34 +205,6 @@ pub fn allocations_page(tx: &mut Tx<'_>, after: &[u8], limit: i64) -> Result<Vec
             place: request.and_then(|bytes| RequestId::from_bytes(bytes).place()),
         })
     })
-}
-
-/// Who stands where by the user index (SQLite), in its own order, after a user and a line.
-pub fn index_page(
-    tx: &mut Tx<'_>,
-    after: &(String, i64),
-    limit: i64,
-) -> Result<Vec<(String, LineKey)>, Fault> {
-    let params = [(&after.0).into(), after.1.into(), limit.into()];
-    tx.query(users::PAGE_OF_INDEX, &params, |row| {
-        Ok((row.text(0)?.to_owned(), LineKey::new(row.int(1)?, row.int(2)?)))
-    })
-}
-
-/// Where the user index (SQLite) has somebody in a line.
-pub fn indexed_at(tx: &mut Tx<'_>, user: &str, event_key: i64) -> Result<Option<i64>, Fault> {
-    tx.query_one(users::POSITION_OF, &[user.into(), event_key.into()], |row| row.int(0))
-}
-
-/// Whether PostgreSQL itself keeps anybody from standing twice in a line.
-pub fn has_unique_index(tx: &mut Tx<'_>) -> Result<bool, Fault> {
-    Ok(tx.query_one(postgres::HAS_UNIQUE_INDEX, &[], |row| row.int(0))? == Some(1))
-}
-
-/// Some of those who stand twice in a line, where nothing kept them from it.
-pub fn standing_twice(tx: &mut Tx<'_>, event_key: i64, up_to: i64) -> Result<Vec<String>, Fault> {
-    let range = [LineKey::new(event_key, 0), LineKey::new(event_key, up_to)].map(|key| key.raw().into());
-    tx.query(postgres::STANDING_TWICE, &range, |row| Ok(row.text(0)?.to_owned()))
 }
 
 /// The last line that the log has to have, the last one that was written before lines were chained, and the last one

@@ -57,7 +57,9 @@ pub fn statements(engine: Engine) -> Vec<&'static Statement> {
     ]
     .concat();
     match engine {
-        Engine::Sqlite => all.extend([requests::user_index::STATEMENTS, audit::users::STATEMENTS].concat()),
+        Engine::Sqlite => {
+            all.extend([requests::user_index::STATEMENTS, audit::user_index::STATEMENTS].concat());
+        }
         Engine::Postgres => all.extend(audit::postgres::STATEMENTS),
     }
     all

@@ -84,19 +84,16 @@ impl Reader {
 
     fn run<T>(&mut self, read: &impl Fn(&mut Tx<'_>) -> Result<T, Fault>) -> Result<T, Fault> {
         let fresh = self.connection.is_none();
-        match self.try_run(read) {
+        match self.run_once(read) {
             Err(Fault::Unavailable(_) | Fault::Halted) if !fresh => {
                 self.connection = None;
-                self.try_run(read)
+                self.run_once(read)
             }
             outcome => outcome,
         }
     }
 
-    fn try_run<T>(&mut self, read: &impl Fn(&mut Tx<'_>) -> Result<T, Fault>) -> Result<T, Fault> {
-        self.run_once(read)
-    }
-
+    /// Runs a read that is not to be run twice.
     pub(crate) fn run_once<T>(
         &mut self,
         mut read: impl FnMut(&mut Tx<'_>) -> Result<T, Fault>,

@@ -10,7 +10,10 @@ use crate::fault::Fault;
 use crate::param::{Param, Row};
 use crate::statement::statements;
 use crate::tx::Tx;
-use guerdon_core::requests::{EVENT_KEY_MAX, LINE_BITS, Line, LineKey, RequestId, RequestState, ResultCode};
+use guerdon_core::events::Event;
+use guerdon_core::requests::{
+    EVENT_KEY_MAX, LINE_BITS, Line, LineKey, Request, RequestId, RequestState, ResultCode,
+};
 use guerdon_core::{EventId, Timestamp, UserId};
 use std::collections::HashMap;
 
@@ -67,6 +70,22 @@ pub struct RequestRow {
     pub requested_at: Timestamp,
     pub queued_at: Timestamp,
     pub state: RequestState,
+}
+
+impl RequestRow {
+    /// The request that stands in this event's line.
+    pub fn into_request(self, event: &Event) -> Request {
+        Request {
+            id: self.id,
+            event_id: event.id.clone(),
+            user_id: self.user_id,
+            event_type: event.settings.kind.event_type(),
+            position: self.key.position(),
+            requested_at: self.requested_at,
+            queued_at: self.queued_at,
+            state: self.state,
+        }
+    }
 }
 
 /// Shuts everybody else out of an event's line until the transaction ends: acceptances, closing, cancelling and the

@@ -83,10 +83,10 @@ impl LineScan {
             format!("{}: {won} won, {remaining} of {total} remain", at.event_id)
         });
         if tx.engine() == Database::Postgres {
-            let unique = audit::has_unique_index(tx)?;
+            let unique = audit::postgres::has_unique_index(tx)?;
             checks.one_request_per_user.expect(unique, || "the unique index requests_by_user is gone".into());
             if !unique {
-                for user in audit::standing_twice(tx, line.event_key, line.last_position)? {
+                for user in audit::postgres::standing_twice(tx, line.event_key, line.last_position)? {
                     checks.one_request_per_user.fail(|| format!("{}: {user}", at.event_id));
                 }
             }
@@ -332,7 +332,7 @@ impl LineScan {
                 self.users_by_rows = self.users_by_rows.wrapping_add(user_hash(user, row.key));
                 continue;
             }
-            let indexed = audit::indexed_at(tx, user, row.key.event_key())?;
+            let indexed = audit::user_index::position(tx, user, row.key.event_key())?;
             let before = self.tail.insert(user_hash(user, LineKey::new(row.key.event_key(), 0)), position);
             let alone = indexed.is_none_or(|indexed| indexed == position) && before.is_none();
             checks.one_request_per_user.expect(alone, || {

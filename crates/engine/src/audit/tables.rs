@@ -40,7 +40,7 @@ const CHANGES: [&str; 4] = ["EVENT_OPENED", "EVENT_CLOSED", "EVENT_ANNOUNCED", "
 
 impl Audit {
     pub(super) fn look_at_users(&mut self, tx: &mut Tx<'_>, after: &(String, i64)) -> Result<Phase, Fault> {
-        let page = audit::index_page(tx, after, ROWS)?;
+        let page = audit::user_index::page(tx, after, ROWS)?;
         for (user, key) in &page {
             let Some(line) = self.lines.get_mut(&key.event_key()) else { continue };
             self.checks.one_request_per_user.checked += 1;
@@ -79,7 +79,7 @@ impl Audit {
         let findings = &mut self.checks.one_request_per_user;
         for row in &rows {
             let (user, position) = (row.user_id.as_str(), row.key.position());
-            match audit::indexed_at(tx, user, event_key)? {
+            match audit::user_index::position(tx, user, event_key)? {
                 Some(indexed) if indexed == position => {}
                 Some(indexed) => {
                     findings.fail(|| format!("{event_id}: {user} stands at {indexed} and at {position}"));

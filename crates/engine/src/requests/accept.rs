@@ -5,9 +5,9 @@
 
 use super::rewards::reward;
 use super::{Applied, Intake, Lottery, news};
-use crate::draws::shown::{self as draws_shown, receipt};
+use crate::draws::shown::{announce_to, receipt};
 use guerdon_core::events::{Event, EventType};
-use guerdon_core::requests::{Line, LineKey, Request, RequestId, RequestState, ResultCode, admit, decide};
+use guerdon_core::requests::{Line, LineKey, RequestId, RequestState, ResultCode, admit, decide};
 use guerdon_core::{Code, EventId, Rejection, Timestamp, UserId};
 use guerdon_store::requests::{self, RequestRow};
 use guerdon_store::{Command, Fault, Priority, Tx, draws, events};
@@ -108,7 +108,7 @@ fn show_lottery(tx: &mut Tx<'_>, event: Event, outcomes: &mut [Outcome]) -> Resu
         applied.lottery = Some(Lottery { event: Arc::clone(&event), receipt });
         states.push((LineKey::new(applied.event_key, request.position), &mut request.state));
     }
-    draws_shown::announce_to(tx, &event, states)
+    announce_to(tx, &event, states)
 }
 
 fn undecided() -> Rejection {
@@ -209,16 +209,7 @@ fn join(
 
 fn applied(event: &Event, line: &Line, row: RequestRow, duplicate: bool) -> Applied {
     Applied {
-        request: Request {
-            id: row.id,
-            event_id: event.id.clone(),
-            user_id: row.user_id,
-            event_type: event.settings.kind.event_type(),
-            position: row.key.position(),
-            requested_at: row.requested_at,
-            queued_at: row.queued_at,
-            state: row.state,
-        },
+        request: row.into_request(event),
         duplicate,
         decided_position: line.decided_position,
         lottery: None,

@@ -232,16 +232,7 @@ fn shown(tx: &mut Tx<'_>, mut rows: Vec<RequestRow>) -> Result<Vec<ShownRequest>
 
 fn show(line: &Line, row: RequestRow) -> ShownRequest {
     let event = &line.event;
-    let request = Request {
-        id: row.id,
-        event_id: event.id.clone(),
-        user_id: row.user_id,
-        event_type: event.settings.kind.event_type(),
-        position: row.key.position(),
-        requested_at: row.requested_at,
-        queued_at: row.queued_at,
-        state: row.state,
-    };
+    let request = row.into_request(event);
     let lottery = (request.event_type == EventType::Lottery).then(|| Lottery {
         event: Arc::clone(event),
         receipt: line.draw.as_ref().map(|draw| receipt(draw, &request)),
