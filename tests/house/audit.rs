@@ -3,6 +3,7 @@
 use crate::support::{
     BINARY, Cluster, as_user, at_once, on_every_setup, open_drop, operator, seconds_now, token,
 };
+use crate::wallet;
 use guerdon_harness::{Server, ServerOptions, TestDatabase, TestEngine, until};
 use serde_json::{Value, json};
 use std::process::Command;
@@ -61,6 +62,7 @@ fn eventful(engine: TestEngine) -> TestDatabase {
         }
     }
     api.post("/v1/admin/events/drop_1/close", &json!({})).expect(200);
+    move_money(&server);
     server.stop();
     let later = ServerOptions::on(&database.url).with("GUERDON_DEV__CLOCK_OFFSET", "120m");
     let server = Server::start(BINARY, &later);
@@ -69,6 +71,18 @@ fn eventful(engine: TestEngine) -> TestDatabase {
     });
     server.stop();
     database
+}
+
+/// Ann was given 100, paid Bob 30 and then 20, and got 5 of the first back.
+fn move_money(server: &Server) {
+    let (api, ann) = (operator(server), server.api().with_token(&token("ann", "USER")));
+    let [one, two] = ["ann", "bob"].map(|owner| wallet::open_account(&api, owner, "KRW", 0));
+    wallet::deposit(&api, one, "100", "first").expect(200);
+    let paid = wallet::transfer(&ann, &wallet::new_key(&ann), one, two, "30").expect(200).json();
+    wallet::transfer(&ann, &wallet::new_key(&ann), one, two, "20").expect(200);
+    wallet::transfer(&ann, &wallet::new_key(&ann), one, two, "20000").expect(422);
+    wallet::refund(&api, paid["transferId"].as_str().unwrap(), "back", r#"{"amount": 5}"#).expect(200);
+    wallet::new_key(&ann);
 }
 
 /// Changes what is stored behind the product's back; the check that has to notice, and a word that it has to say.
@@ -239,6 +253,97 @@ const FORGERIES: &[Forgery] = &[
         check: "leases",
         names: "past its lease",
     },
+    Forgery {
+        what: "money from nowhere",
+        sql: &["UPDATE {core.account} SET balance = balance + 7 WHERE owner_id = 'bob'"],
+        check: "money",
+        names: "all accounts in KRW hold 7 together",
+    },
+    Forgery {
+        what: "a balance that its entries do not come to",
+        sql: &[
+            "UPDATE {core.account} SET balance = balance + 7 WHERE owner_id = 'bob'",
+            "UPDATE {core.account} SET balance = balance - 7 WHERE owner_id = 'ann'",
+        ],
+        check: "account_entries",
+        names: "account 3 holds 52, and its entries come to 45",
+    },
+    Forgery {
+        what: "an entry is gone",
+        sql: &["DELETE FROM {core.ledger_entry} WHERE account_id = 3 AND number = 2"],
+        check: "account_entries",
+        names: "account 3 lacks entry 2",
+    },
+    Forgery {
+        what: "an entry with another amount",
+        sql: &["UPDATE {core.ledger_entry} SET amount = 31 WHERE account_id = 3 AND number = 1"],
+        check: "account_entries",
+        names: "entry 1 of account 3",
+    },
+    Forgery {
+        what: "an account that once was below zero",
+        sql: &["UPDATE {core.ledger_entry} SET balance_after = -1 WHERE account_id = 3 AND number = 1"],
+        check: "members",
+        names: "entry 1 of account 3",
+    },
+    Forgery {
+        what: "a transfer's two entries are both gone",
+        sql: &["DELETE FROM {core.ledger_entry} WHERE amount = 20"],
+        check: "transfers",
+        names: "has 0 entries",
+    },
+    Forgery {
+        what: "an entry that is not its transfer's",
+        sql: &["UPDATE {core.ledger_entry} SET side = 'CREDIT' WHERE account_id = 1 AND amount = 20"],
+        check: "transfers",
+        names: "has 2 entries, 1 of them sound",
+    },
+    Forgery {
+        what: "a refund that nobody made",
+        sql: &["UPDATE {core.transfer} SET refunded = 12 WHERE amount = 30"],
+        check: "transfers",
+        names: "12 was given back, by transfers 5",
+    },
+    Forgery {
+        what: "a transfer is gone",
+        sql: &["DELETE FROM {core.transfer} WHERE amount = 20"],
+        check: "transfer_keys",
+        names: "is SUCCEEDED, with 0 transfers",
+    },
+    Forgery {
+        what: "a transfer under a key that failed",
+        sql: &["UPDATE {integration.idempotency_key} SET status = 'FAILED'
+            WHERE idempotency_key = (SELECT idempotency_key FROM {core.transfer} WHERE amount = 20)"],
+        check: "transfer_keys",
+        names: "is FAILED, with 1 transfers",
+    },
+    Forgery {
+        what: "a transfer without a key",
+        sql: &["DELETE FROM {integration.idempotency_key} WHERE idempotency_key = 'first'"],
+        check: "transfer_keys",
+        names: "was made under a key that does not name it",
+    },
+    Forgery {
+        what: "a transfer's message is missing",
+        sql: &["DELETE FROM {OUTBOX} WHERE event_type = 'TRANSFER_REFUNDED'"],
+        check: "transfer_messages",
+        names: "has no message",
+    },
+    Forgery {
+        what: "a message about a transfer that was never made",
+        sql: &["INSERT INTO {OUTBOX} (event_id, channel, sequence, aggregate_type, aggregate_id, event_type, payload,
+            status, created_at, attempts) VALUES ({BLOB}, 'broker', 1, 'TRANSFER', 'x', 'TRANSFER_COMPLETED', '{}',
+            'NEW', 1, 0)"],
+        check: "transfer_messages",
+        names: "which was never made",
+    },
+    Forgery {
+        what: "a transfer that nobody ends",
+        sql: &["UPDATE {integration.idempotency_key} SET status = 'IN_PROGRESS', deadline = 1000
+            WHERE status = 'FAILED'"],
+        check: "leases",
+        names: "is past its lease",
+    },
 ];
 
 fn each_forgery_is_found(engine: TestEngine) {
@@ -261,6 +366,11 @@ fn each_forgery_is_found(engine: TestEngine) {
                 )
                 .replace("{BLOB}", if sqlite { "randomblob(16)" } else { "decode(md5('x'), 'hex')" })
                 .replace("{UNIQUE}", if sqlite { "SELECT 1" } else { "DROP INDEX requests_by_user" });
+            let tables =
+                ["core.account", "core.transfer", "core.ledger_entry", "integration.idempotency_key"];
+            let statement = tables
+                .iter()
+                .fold(statement, |text, name| text.replace(&format!("{{{name}}}"), &sql.table(name)));
             sql.run(&statement);
         }
         drop(sql);
@@ -342,7 +452,7 @@ fn the_audit_over_http(cluster: &Cluster) {
     let auditor = server.api().with_token(&token("auditor", "AUDITOR"));
     let report = auditor.get("/v1/admin/audit").expect(200).json();
     assert_eq!(report["ok"], true, "{report:#}");
-    assert_eq!(report["checks"].as_array().unwrap().len(), 14);
+    assert_eq!(report["checks"].as_array().unwrap().len(), 20);
     let by_user = as_user(server, 1).get("/v1/admin/audit").expect(403);
     assert_eq!(by_user.code(), "FORBIDDEN");
     let statement = "UPDATE event_lines SET capacity_remaining = 1";

@@ -84,6 +84,13 @@ fn lists(route: &'static str, path: &str) -> Vec<Case> {
     cases
 }
 
+/// The address with this id, whatever it is the id of.
+fn at(route: &str, id: &str) -> String {
+    ["{eventId}", "{userId}", "{requestId}", "{accountId}", "{transferId}"]
+        .iter()
+        .fold(route.to_owned(), |path, name| path.replace(name, id))
+}
+
 fn missing(method: &'static str, route: &'static str, code: &'static str) -> Vec<Case> {
     let bad = "a".repeat(200);
     let ids = ["nope", "with-hyphen%23", "%00", "a%2Fb", "%F0%9F%8E%81", bad.as_str()];
@@ -91,7 +98,7 @@ fn missing(method: &'static str, route: &'static str, code: &'static str) -> Vec
     let case = |id: &str| Case {
         method,
         route,
-        path: route.replace("{eventId}", id).replace("{userId}", id).replace("{requestId}", id),
+        path: at(route, id),
         content_type: body.as_ref().map(|_| JSON),
         body: body.clone(),
         status: 404,
@@ -250,6 +257,7 @@ fn cases() -> Vec<Case> {
         };
         cases.extend(missing("POST", route, "EVENT_NOT_FOUND"));
     }
+    cases.extend(wallet_cases());
     let close = ("POST", "/v1/admin/events/{eventId}/close");
     cases.push(send(close, "/v1/admin/events/there/close", "", (409, "EVENT_TRANSITION_REFUSED"), None));
     let open = ("POST", "/v1/admin/events/{eventId}/open");
@@ -261,6 +269,86 @@ fn cases() -> Vec<Case> {
         (409, "EVENT_FIELD_FROZEN"),
         None,
     ));
+    cases
+}
+
+fn wallet_cases() -> Vec<Case> {
+    const TRANSFER: &str = "0192aaaa-bbbb-7ccc-8ddd-eeeeffff0001";
+    let keys = ("POST", "/v1/idempotency-keys");
+    let create = ("POST", "/v1/transfers");
+    let refund = ("POST", "/v1/transfers/{transferId}/refund");
+    let open = ("POST", "/v1/admin/accounts");
+    let deposit = ("POST", "/v1/admin/accounts/{accountId}/deposit");
+    let mut cases = Vec::new();
+    for call in [keys, create, refund, open, deposit] {
+        let id = if call == refund { TRANSFER } else { "1" };
+        cases.extend(bodies(call, &at(call.1, id)));
+    }
+    for body in [json!({}), json!({"scope": "DEPOSIT"}), json!({"scope": "LUCK"}), json!({"scope": null})] {
+        cases.push(send(keys, keys.1, body, NOT_ACCEPTABLE, Some("scope")));
+    }
+    let order = json!({"fromAccountId": 1, "toAccountId": 2, "amount": 1});
+    cases.push(send(create, create.1, &order, (400, "IDEMPOTENCY_KEY_MISSING"), None));
+    cases.push(send(create, create.1, &order, (404, "IDEMPOTENCY_KEY_NOT_FOUND"), None));
+    for (field, odd) in [
+        ("fromAccountId", json!(0)),
+        ("fromAccountId", json!(-1)),
+        ("fromAccountId", json!("1")),
+        ("fromAccountId", json!(1.5)),
+        ("toAccountId", json!(1)),
+        ("toAccountId", Value::Null),
+        ("amount", json!(0)),
+        ("amount", json!(-5)),
+        ("amount", json!("5")),
+        ("amount", json!(0.00001)),
+        ("amount", json!(1e40)),
+        ("amount", Value::Null),
+        ("amount", json!([])),
+    ] {
+        let mut body = order.clone();
+        body[field] = odd;
+        cases.push(send(create, create.1, body, NOT_ACCEPTABLE, Some(field)));
+    }
+    for amount in [json!(0), json!(-1), json!("1"), json!(0.12345)] {
+        let body = json!({"amount": amount});
+        cases.push(send(deposit, &at(deposit.1, "1"), &body, NOT_ACCEPTABLE, Some("amount")));
+        cases.push(send(refund, &at(refund.1, TRANSFER), &body, NOT_ACCEPTABLE, Some("amount")));
+    }
+    let one = json!({"amount": 1});
+    for (call, id, code) in [(deposit, "9", "ACCOUNT_NOT_FOUND"), (refund, TRANSFER, "TRANSFER_NOT_FOUND")] {
+        cases.push(send(call, &at(call.1, id), &one, (404, code), None));
+        cases.push(send(call, &at(call.1, id), &one, (400, "IDEMPOTENCY_KEY_MISSING"), None));
+        cases.extend(missing("POST", call.1, code));
+    }
+    for (body, field) in [
+        (json!({"currency": "KRW"}), "ownerId"),
+        (json!({"ownerId": "a/b", "currency": "KRW"}), "ownerId"),
+        (json!({"ownerId": "ann"}), "currency"),
+        (json!({"ownerId": "ann", "currency": "won"}), "currency"),
+        (json!({"ownerId": "ann", "currency": "KRW", "scale": 5}), "scale"),
+        (json!({"ownerId": "ann", "currency": "KRW", "scale": -1}), "scale"),
+        (json!({"ownerId": "ann", "currency": "KRW", "scale": "2"}), "scale"),
+    ] {
+        cases.push(send(open, open.1, body, NOT_ACCEPTABLE, Some(field)));
+    }
+    for (route, code) in [
+        ("/v1/accounts/{accountId}", "ACCOUNT_NOT_FOUND"),
+        ("/v1/accounts/{accountId}/entries", "ACCOUNT_NOT_FOUND"),
+        ("/v1/transfers/{transferId}", "TRANSFER_NOT_FOUND"),
+    ] {
+        cases.extend(missing("GET", route, code));
+        for odd in ["0", "-1", "01", "9999999999999999999999"] {
+            cases.push(get(route, &at(route, odd), 404, code, None));
+        }
+    }
+    for route in ["/v1/accounts/{accountId}", "/v1/accounts/{accountId}/entries"] {
+        for at_time in ["soon", "-1", "1.5", "99999999999999999"] {
+            let path = format!("{}?at={at_time}", at(route, "1"));
+            cases.push(get(route, &path, 422, "INVALID_FIELDS", Some("at")));
+        }
+    }
+    cases.extend(lists("/v1/me/accounts", "/v1/me/accounts"));
+    cases.extend(lists("/v1/accounts/{accountId}/entries", "/v1/accounts/1/entries"));
     cases
 }
 
@@ -288,19 +376,26 @@ fn bad_input_is_refused_and_changes_nothing(cluster: &Cluster) {
         let texts = |sql: &mut guerdon_harness::database::Sql, query: &str| sql.texts(query).join("\n");
         let events =
             texts(&mut sql, "SELECT event_id || status || name || kind || version FROM events ORDER BY 1");
-        let counts = ["event_rewards", "audit_log", "users"]
-            .map(|table| sql.number(&format!("SELECT COUNT(*) FROM {table}")));
+        let tables = ["core.account", "core.currency", "core.transfer", "integration.idempotency_key"];
+        let tables = tables.map(|table| sql.table(table));
+        let counts: Vec<_> = ["event_rewards", "audit_log", "users"]
+            .into_iter()
+            .chain(tables.iter().map(String::as_str))
+            .map(|table| sql.number(&format!("SELECT COUNT(*) FROM {table}")))
+            .collect();
         (events, counts)
     };
     let before = everything();
     let cases = cases();
     for (number, case) in cases.iter().enumerate() {
-        let headers: Vec<_> = case.content_type.map(|kind| ("content-type", kind)).into_iter().collect();
-        let headers = if case.content_type.is_none() && case.body.is_some() {
-            vec![("content-type", "")]
-        } else {
-            headers
-        };
+        let key = format!("key-{number}");
+        let mut headers: Vec<_> = case.content_type.map(|kind| ("content-type", kind)).into_iter().collect();
+        if case.content_type.is_none() && case.body.is_some() {
+            headers.push(("content-type", ""));
+        }
+        if case.code != "IDEMPOTENCY_KEY_MISSING" {
+            headers.push(("idempotency-key", &key));
+        }
         let answer = cluster.operator(number).send(case.method, &case.path, &headers, case.body.as_deref());
         let shown: String = case.body.as_deref().unwrap_or_default().chars().take(120).collect();
         let what = format!("{} {} {shown}\n{}", case.method, case.path, answer.text);
@@ -336,7 +431,7 @@ fn every_route_is_covered(cluster: &Cluster, cases: &[Case]) {
     assert_eq!(covered, described);
     let api = cluster.servers[0].api().with_token(&token("u-1", "USER"));
     for (method, path) in described {
-        let path = path.replace("{eventId}", "there").replace("{userId}", "u-1").replace("{requestId}", "x");
+        let path = at(&path, "there");
         for wrong in ["TRACE", "DELETE"] {
             let answer = api.send(wrong, &path, &[], None).expect(405);
             assert_eq!(answer.code(), "METHOD_NOT_ALLOWED");
@@ -370,6 +465,8 @@ fn strangers_get_nothing(cluster: &Cluster) {
         ("GET", "/v1/admin/events/open_1/summary"),
         ("GET", "/v1/admin/events/open_1/stream"),
         ("GET", "/v1/admin/requests/x"),
+        ("POST", "/v1/admin/accounts"),
+        ("POST", "/v1/admin/accounts/1/deposit"),
     ] {
         // Refused before the body is read, so even a broken one says nothing about what lies behind.
         let body = (method != "GET").then_some("{");

@@ -43,6 +43,8 @@ fn every_metric_is_listed() {
     cluster.database.sql().poison_event("poison");
     cluster.operator(0).post("/v1/admin/events", &drop_body("e")).expect(201);
     cluster.operator(0).post("/v1/admin/events", &drop_body("poison")).expect(500);
+    let account = crate::wallet::open_account(&cluster.operator(0), "ann", "KRW", 0);
+    crate::wallet::deposit(&cluster.operator(0), account, "1", "k").expect(200);
     let text = cluster.servers[0].api().get("/metrics").expect(200).text;
     assert!(text.ends_with("# EOF\n"));
     let mut rows = Vec::new();

@@ -27,3 +27,6 @@ mod requests;
 mod starting;
 mod support;
 mod surges;
+mod wallet;
+mod wallet_crashes;
+mod wallet_load;

@@ -35,8 +35,16 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) fn start(engine: TestEngine, servers: usize) -> Self {
+        Self::start_with(engine, servers, &[])
+    }
+
+    /// The same with settings, by their environment variables.
+    pub(crate) fn start_with(engine: TestEngine, servers: usize, settings: &[(&str, &str)]) -> Self {
         let database = TestDatabase::new(engine);
-        let options = ServerOptions::on(&database.url);
+        let mut options = ServerOptions::on(&database.url);
+        for (name, value) in settings {
+            options = options.with(name, value);
+        }
         let servers = (0..servers).map(|_| Server::start(BINARY, &options)).collect();
         Self { database, servers }
     }
@@ -73,6 +81,23 @@ impl Cluster {
         self.servers.iter().map(|server| server.api().metric(name)).sum()
     }
 }
+
+/// Declares each test for the same setups, with the engine and the number of servers, for those that start them as they
+/// need them.
+macro_rules! for_every_setup {
+    ($($name:ident)+) => {
+        mod sqlite_alone {
+            $(#[test] fn $name() { super::$name(guerdon_harness::TestEngine::Sqlite, 1); })+
+        }
+        mod postgres_alone {
+            $(#[test] fn $name() { super::$name(guerdon_harness::TestEngine::Postgres, 1); })+
+        }
+        mod postgres_shared {
+            $(#[test] fn $name() { super::$name(guerdon_harness::TestEngine::Postgres, 2); })+
+        }
+    };
+}
+pub(crate) use for_every_setup;
 
 /// Runs calls at once, each on a thread of its own; their results in order.
 pub(crate) fn at_once<T: Send>(count: usize, call: impl Fn(usize) -> T + Sync) -> Vec<T> {

@@ -1,8 +1,9 @@
 //! Filling a table before something is measured with it.
 
 use super::load;
+use guerdon_core::idempotency::StoredAnswer;
 use guerdon_core::{EventId, UserId};
-use guerdon_engine::{Clock, Engine, EngineMetrics, EngineOptions, UnknownUsers};
+use guerdon_engine::{Clock, Engine, EngineMetrics, EngineOptions, UnknownUsers, WalletOptions};
 use guerdon_store::{Database, Stopwatch, Store, StoreMetrics, StoreOptions};
 use prometheus_client::registry::Registry;
 use std::ops::Range;
@@ -32,6 +33,12 @@ pub(super) fn fill(
         requests_ttl: Duration::from_hours(24),
         requests_ttl_after_event: Duration::from_hours(24),
         allocations_lease: Duration::from_mins(1),
+        wallet: WalletOptions {
+            key_ttl: Duration::from_mins(20),
+            timeout: Duration::from_mins(1),
+            watchdog_interval: Duration::from_mins(1),
+            render: |rejection, _| StoredAnswer { status: 422, body: rejection.to_string().into() },
+        },
     };
     let metrics = EngineMetrics::register(&mut registry);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -33,10 +33,13 @@ pub enum Action {
     EventDrawn,
     EventAnnounced,
     UserStatusSet,
+    AccountOpened,
+    AccountDeposited,
+    TransferRefunded,
 }
 
 impl Action {
-    pub const ALL: [Action; 8] = [
+    pub const ALL: [Action; 11] = [
         Self::EventCreated,
         Self::EventPatched,
         Self::EventOpened,
@@ -45,6 +48,9 @@ impl Action {
         Self::EventDrawn,
         Self::EventAnnounced,
         Self::UserStatusSet,
+        Self::AccountOpened,
+        Self::AccountDeposited,
+        Self::TransferRefunded,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -57,6 +63,9 @@ impl Action {
             Self::EventDrawn => "EVENT_DRAWN",
             Self::EventAnnounced => "EVENT_ANNOUNCED",
             Self::UserStatusSet => "USER_STATUS_SET",
+            Self::AccountOpened => "ACCOUNT_OPENED",
+            Self::AccountDeposited => "ACCOUNT_DEPOSITED",
+            Self::TransferRefunded => "TRANSFER_REFUNDED",
         }
     }
 
@@ -68,6 +77,8 @@ impl Action {
     pub const fn target_type(self) -> &'static str {
         match self {
             Self::UserStatusSet => "USER",
+            Self::AccountOpened | Self::AccountDeposited => "ACCOUNT",
+            Self::TransferRefunded => "TRANSFER",
             _ => "EVENT",
         }
     }

@@ -7,6 +7,19 @@ use std::fmt;
 pub const NAME_MAX: usize = 64;
 /// The longest `userId`.
 pub const USER_MAX: usize = 128;
+const CURRENCY_MAX: usize = 16;
+const KEY_MAX: usize = 128;
+
+fn check_currency(text: &str) -> Result<(), String> {
+    let fits = (1..=CURRENCY_MAX).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());
+    if fits { Ok(()) } else { Err(format!("must be 1 to {CURRENCY_MAX} of the characters A-Z 0-9")) }
+}
+
+fn check_key(text: &str) -> Result<(), String> {
+    let fits = (1..=KEY_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
+    if fits { Ok(()) } else { Err(format!("must be 1 to {KEY_MAX} visible ASCII characters")) }
+}
 
 fn check_name(text: &str) -> Result<(), String> {
     let fits = (1..=NAME_MAX).contains(&text.len())
@@ -72,6 +85,9 @@ identifiers! {
     CouponId, check_name;
     /// A person who takes part, as the token's `sub` names them.
     UserId, check_user;
+    Currency, check_currency;
+    /// An idempotency key, ours or one that a client chose.
+    IdempotencyKey, check_key;
 }
 
 #[cfg(test)]

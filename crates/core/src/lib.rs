@@ -10,14 +10,17 @@ pub mod events;
 pub mod fields;
 pub mod hash;
 pub mod id;
+pub mod idempotency;
 pub mod identity;
 pub mod money;
+mod named;
 pub mod rejection;
 pub mod requests;
 pub mod time;
 pub mod users;
+pub mod wallet;
 
 pub use code::Code;
-pub use id::{CouponId, EventId, RewardId, UserId};
+pub use id::{CouponId, Currency, EventId, IdempotencyKey, RewardId, UserId};
 pub use rejection::Rejection;
 pub use time::Timestamp;

@@ -9,11 +9,10 @@ pub use view::RequestView;
 use crate::code::Code;
 use crate::events::{Event, EventKind, EventStatus, EventType};
 use crate::id::{EventId, UserId};
+use crate::named::named;
 use crate::rejection::Rejection;
 use crate::time::Timestamp;
-use serde::{Deserialize, Serialize};
 use std::fmt;
-use utoipa::ToSchema;
 use uuid::Uuid;
 
 /// A request's id: time-ordered, so that indexes append. Where a UUID of version 7 has random bits, it has the place in
@@ -70,26 +69,6 @@ impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.as_hyphenated().fmt(f)
     }
-}
-
-macro_rules! named {
-    ($(#[$doc:meta])* $name:ident { $($variant:ident $text:literal,)+ }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
-        pub enum $name { $(#[serde(rename = $text)] $variant),+ }
-
-        impl $name {
-            pub const ALL: &'static [$name] = &[$(Self::$variant),+];
-
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text),+ }
-            }
-
-            pub fn parse(text: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|value| value.as_str() == text)
-            }
-        }
-    };
 }
 
 named! {

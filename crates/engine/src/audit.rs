@@ -7,6 +7,7 @@
 mod check;
 mod line;
 mod tables;
+mod wallet;
 
 use crate::engine::Engine;
 use crate::failure::Failure;
@@ -55,7 +56,15 @@ enum Phase {
     Allocations {
         after: Vec<u8>,
     },
-    Log(tables::LogScan),
+    Sums,
+    Books(Box<wallet::BookScan>),
+    Transfers {
+        after: Vec<u8>,
+    },
+    Keys {
+        after: (String, String, String),
+    },
+    Log(Option<tables::LogScan>),
     Done,
 }
 
@@ -68,7 +77,12 @@ impl Phase {
             }
             Self::Events { .. } => Self::Outbox { after: Vec::new() },
             Self::Outbox { .. } => Self::Allocations { after: Vec::new() },
-            Self::Allocations { .. } | Self::Log(_) | Self::Done => Self::Done,
+            Self::Allocations { .. } => Self::Sums,
+            Self::Sums => Self::Books(Box::default()),
+            Self::Books(_) => Self::Transfers { after: Vec::new() },
+            Self::Transfers { .. } => Self::Keys { after: Default::default() },
+            Self::Keys { .. } => Self::Log(None),
+            Self::Log(_) | Self::Done => Self::Done,
         }
     }
 }
@@ -99,7 +113,12 @@ impl Audit {
             Phase::Events { after } => self.look_at_events(tx, &after),
             Phase::Outbox { after } => self.look_at_outbox(tx, &after),
             Phase::Allocations { after } => self.look_at_allocations(tx, &after),
-            Phase::Log(scan) => self.look_at_log(tx, scan),
+            Phase::Sums => self.look_at_sums(tx),
+            Phase::Books(scan) => self.look_at_books(tx, *scan),
+            Phase::Transfers { after } => self.look_at_transfers(tx, &after),
+            Phase::Keys { after } => self.look_at_keys(tx, &after),
+            Phase::Log(None) => self.begin_log(tx),
+            Phase::Log(Some(scan)) => self.look_at_log(tx, scan),
             Phase::Done => Ok(Phase::Done),
         };
         // What cannot be made sense of is a finding, and the rest is looked at all the same.
@@ -115,6 +134,9 @@ impl Audit {
             Phase::Events { .. } => "events",
             Phase::Outbox { .. } => "the outbox",
             Phase::Allocations { .. } => "allocations",
+            Phase::Sums | Phase::Books(_) => "accounts",
+            Phase::Transfers { .. } => "transfers",
+            Phase::Keys { .. } => "idempotency keys",
             Phase::Log(_) => "the audit log",
             Phase::Done => "done",
         };

@@ -8,6 +8,7 @@ use crate::loops::Loops;
 use crate::metrics::EngineMetrics;
 use crate::requests::{Intake, Watch};
 use crate::users::{UnknownUsers, UserBook};
+use crate::wallet::{Desk, WalletOptions};
 use guerdon_core::Timestamp;
 use guerdon_core::draw::Secret;
 use guerdon_core::requests::RequestId;
@@ -28,6 +29,9 @@ const DRAWS_INTERVAL: Duration = Duration::from_millis(200);
 const DOCUMENTS_AT_ONCE: usize = 2;
 const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
+/// The ledger's loop waits for news by itself.
+const LEDGER_PAUSE: Duration = Duration::from_millis(1);
+const FIGURES_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug)]
 pub struct EngineOptions {
@@ -37,6 +41,7 @@ pub struct EngineOptions {
     pub requests_ttl_after_event: Duration,
     /// How long a new delivery is left to whoever made it before the retry batch takes it up.
     pub allocations_lease: Duration,
+    pub wallet: WalletOptions,
 }
 
 pub struct Engine {
@@ -48,6 +53,7 @@ pub struct Engine {
     intake: Arc<Intake>,
     pub(crate) watch: Watch,
     pub(crate) draws: UnderWay,
+    pub(crate) desk: Arc<Desk>,
     /// Held by whoever works out a draw's winners again.
     pub(crate) documents: tokio::sync::Semaphore,
     /// Held by whoever runs an audit.
@@ -68,6 +74,7 @@ impl Engine {
         let loops = Loops::default();
         let intake = Arc::new(Intake::new(&options, store.engine()));
         let (watch, draws) = (Watch::default(), UnderWay::default());
+        let desk = Arc::new(Desk::new(options.wallet, intake.publishing, metrics.clone()));
         let engine = Arc::new(Self {
             store,
             clock,
@@ -77,6 +84,7 @@ impl Engine {
             intake,
             watch,
             draws,
+            desk,
             documents: tokio::sync::Semaphore::new(DOCUMENTS_AT_ONCE),
             auditing: tokio::sync::Mutex::default(),
             options,
@@ -99,6 +107,15 @@ impl Engine {
             SWEEP_INTERVAL,
             |engine| async move { engine.sweep_requests().await },
         );
+        engine.every("wallet_watchdog", options.wallet.watchdog_interval, |engine| async move {
+            engine.end_overdue_keys().await;
+        });
+        engine.every("idempotency_sweeper", SWEEP_INTERVAL, |engine| async move {
+            engine.forget_old_keys().await;
+        });
+        engine.every("ledger", LEDGER_PAUSE, Self::catch_up_ledger);
+        engine.every("ledger_repair", FIGURES_INTERVAL, |engine| async move { engine.repair_ledger().await });
+        engine.every("figures", FIGURES_INTERVAL, |engine| async move { engine.take_figures().await });
         engine.every("users", USERS_INTERVAL, |engine| async move {
             if let Err(failure) = engine.refresh_users().await {
                 tracing::debug!(%failure, "the user registry could not be read");
@@ -145,6 +162,11 @@ impl Engine {
 
     pub(crate) fn new_request_id(&self) -> RequestId {
         self.entropy.request_id(self.now())
+    }
+
+    /// The same for anything else that is made once.
+    pub(crate) fn new_resource(&self) -> [u8; 16] {
+        *self.new_request_id().as_bytes()
     }
 
     pub(crate) fn new_secret(&self) -> Secret {

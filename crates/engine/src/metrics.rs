@@ -4,6 +4,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 use std::sync::atomic::AtomicU64;
 
@@ -19,6 +20,20 @@ pub struct EngineMetrics {
     pub(crate) users_not_active: Gauge,
     pub(crate) user_index_pending: Gauge,
     pub(crate) user_index_filter: Gauge,
+    pub(crate) keys_finished: Family<OutcomeLabels, Counter>,
+    pub(crate) key_seconds: Histogram,
+    pub(crate) ledger_backlog: Gauge,
+    pub(crate) ledger_lag_seconds: Gauge<f64, AtomicU64>,
+    pub(crate) ledger_repairs: Counter,
+    pub(crate) outbox_backlog: Gauge,
+    pub(crate) outbox_oldest_seconds: Gauge<f64, AtomicU64>,
+}
+
+/// What a key was for, and how the work under it ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct OutcomeLabels {
+    pub(crate) scope: &'static str,
+    pub(crate) outcome: &'static str,
 }
 
 impl EngineMetrics {
@@ -29,6 +44,13 @@ impl EngineMetrics {
             users_not_active: Gauge::default(),
             user_index_pending: Gauge::default(),
             user_index_filter: Gauge::default(),
+            keys_finished: Family::default(),
+            key_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 18)),
+            ledger_backlog: Gauge::default(),
+            ledger_lag_seconds: Gauge::default(),
+            ledger_repairs: Counter::default(),
+            outbox_backlog: Gauge::default(),
+            outbox_oldest_seconds: Gauge::default(),
         };
         let engine = registry.sub_registry_with_prefix("guerdon");
         let m = &metrics;
@@ -58,6 +80,44 @@ impl EngineMetrics {
             "1 once newcomers need no look-up in SQLite's user index",
             m.user_index_filter.clone(),
         );
+        metrics.register_wallet(engine);
         metrics
+    }
+
+    fn register_wallet(&self, engine: &mut Registry) {
+        engine.register(
+            "idempotency_keys_finished",
+            "Idempotency keys whose work ended, by scope and by outcome: SUCCEEDED, or the code of the failure",
+            self.keys_finished.clone(),
+        );
+        engine.register_with_unit(
+            "idempotency_in_progress",
+            "How long keys were in progress",
+            Unit::Seconds,
+            self.key_seconds.clone(),
+        );
+        engine.register(
+            "ledger_backlog",
+            "Transfers whose entries are not yet in the ledger",
+            self.ledger_backlog.clone(),
+        );
+        engine.register_with_unit(
+            "ledger_lag",
+            "The age of the oldest of them",
+            Unit::Seconds,
+            self.ledger_lag_seconds.clone(),
+        );
+        engine.register(
+            "ledger_repairs",
+            "Transfers that were found without their entries and without anybody owing them",
+            self.ledger_repairs.clone(),
+        );
+        engine.register("outbox_backlog", "Messages that are yet to be sent", self.outbox_backlog.clone());
+        engine.register_with_unit(
+            "outbox_oldest",
+            "The age of the oldest of them",
+            Unit::Seconds,
+            self.outbox_oldest_seconds.clone(),
+        );
     }
 }

@@ -40,6 +40,15 @@ impl<N: Need> Caller<N> {
         &self.identity.user_id
     }
 
+    pub(crate) fn may(&self, permission: Permission) -> bool {
+        self.identity.may(permission)
+    }
+
+    /// Whose data they may see: all of it, or only their own.
+    pub(crate) fn sees(&self) -> Option<&UserId> {
+        if self.may(Permission::Inspect) { None } else { Some(self.user_id()) }
+    }
+
     /// As the audit log names them.
     pub(crate) fn actor(&self) -> Actor {
         Actor { user_id: self.identity.user_id.clone(), request_id: self.request_id.to_string() }

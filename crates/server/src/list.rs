@@ -4,7 +4,7 @@ use crate::cursor;
 use crate::problem::Problem;
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
-use guerdon_core::Code;
+use guerdon_core::{Code, Timestamp};
 use guerdon_engine::{Page, PageRequest};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -49,6 +49,14 @@ impl ListQuery {
 
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
+    }
+
+    /// A moment, in epoch milliseconds.
+    pub(crate) fn time(&self, name: &str) -> Result<Option<Timestamp>, Problem> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        let millis = text.parse().map_err(|_| Problem::field(name, "must be epoch milliseconds"))?;
+        let time = Timestamp::from_millis(millis).check();
+        time.map(Some).map_err(|reason| Problem::field(name, reason))
     }
 
     /// A filter whose value is one of a few names.

@@ -5,6 +5,7 @@ use crate::problem::Problem;
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use guerdon_core::requests::RequestId;
+use guerdon_core::wallet::{AccountId, TransferId};
 use guerdon_core::{Code, EventId, UserId};
 use std::sync::Arc;
 
@@ -44,6 +45,26 @@ impl Addressed for RequestId {
 
     fn not_found() -> Problem {
         Problem::new(Code::RequestNotFound, "no request can have this id")
+    }
+}
+
+impl Addressed for AccountId {
+    fn parse(text: &str) -> Option<Self> {
+        AccountId::parse(text)
+    }
+
+    fn not_found() -> Problem {
+        Problem::new(Code::AccountNotFound, "no account can have this number")
+    }
+}
+
+impl Addressed for TransferId {
+    fn parse(text: &str) -> Option<Self> {
+        TransferId::parse(text)
+    }
+
+    fn not_found() -> Problem {
+        Problem::new(Code::TransferNotFound, "no transfer can have this id")
     }
 }
 

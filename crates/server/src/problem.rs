@@ -3,13 +3,17 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use guerdon_core::fields::FieldError;
+use guerdon_core::idempotency::{Advice, StoredAnswer};
 use guerdon_core::{Code, Rejection};
 use guerdon_engine::Failure;
 use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// Where this server keeps the pages of the codes; a code's page is this and its name.
 const PAGES: &str = "/docs/errors/";
+pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 
 /// An error on its way out. The edge renders it, since only the edge knows the request's id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +21,8 @@ pub(crate) struct Problem {
     pub(crate) code: Code,
     pub(crate) detail: String,
     pub(crate) fields: Vec<FieldError>,
+    /// What else the answer says, by name.
+    pub(crate) extensions: Vec<(&'static str, Value)>,
     /// What broke, for our log alone.
     pub(crate) cause: Option<String>,
 }
@@ -40,6 +46,22 @@ pub(crate) struct ProblemBody<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     #[schema(value_type = Vec<FieldProblem>)]
     fields: &'a [FieldError],
+    #[serde(flatten)]
+    #[schema(value_type = KeyAdvice)]
+    extensions: BTreeMap<&'a str, &'a Value>,
+}
+
+/// What a problem says of a call that brought an idempotency key.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+#[expect(dead_code, reason = "describes what guerdon_core::idempotency::Advice says")]
+pub(crate) struct KeyAdvice {
+    /// Whether the same call with the same key can still do it, or find out whether it was done.
+    retry_with_same_key: Option<bool>,
+    /// Whether nothing was done and nothing will be, so that a new key does it no second time.
+    safe_new_key: Option<bool>,
+    /// `FAILED` where the failure is final and kept under the key.
+    transfer_status: Option<String>,
 }
 
 /// One field at fault.
@@ -53,30 +75,47 @@ pub(crate) struct FieldProblem {
 
 impl Problem {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), fields: Vec::new(), cause: None }
+        Self { code, detail: detail.into(), fields: Vec::new(), extensions: Vec::new(), cause: None }
     }
 
     pub(crate) fn field(path: impl Into<String>, reason: impl Into<String>) -> Self {
         let (path, reason) = (path.into(), reason.into());
         let detail = format!("{path} {reason}");
-        Self { code: Code::InvalidFields, detail, fields: vec![FieldError { path, reason }], cause: None }
+        Self { fields: vec![FieldError { path, reason }], ..Self::new(Code::InvalidFields, detail) }
+    }
+
+    /// Says what the client may do, in answer to a call that brought an idempotency key.
+    pub(crate) fn with_key_advice(mut self) -> Self {
+        let ours = status_of(self.code).is_server_error();
+        let advice = if ours { Advice::SameKey } else { Advice::EitherKey };
+        let (same, new) = advice.answers();
+        for (name, value) in [("retryWithSameKey", same), ("safeNewKey", new)] {
+            if !self.extensions.iter().any(|(known, _)| *known == name) {
+                self.extensions.push((name, value.into()));
+            }
+        }
+        self
+    }
+
+    fn body(&self, instance: &str) -> Vec<u8> {
+        let body = ProblemBody {
+            r#type: format!("{PAGES}{}", self.code),
+            title: self.code.title(),
+            status: status_of(self.code).as_u16(),
+            detail: &self.detail,
+            code: self.code.as_str(),
+            instance,
+            fields: &self.fields,
+            extensions: self.extensions.iter().map(|(name, value)| (*name, value)).collect(),
+        };
+        serde_json::to_vec(&body).unwrap_or_default()
     }
 
     pub(crate) fn render(&self, request_id: &str) -> Response {
         let status = status_of(self.code);
-        let body = ProblemBody {
-            r#type: format!("{PAGES}{}", self.code),
-            title: self.code.title(),
-            status: status.as_u16(),
-            detail: &self.detail,
-            code: self.code.as_str(),
-            instance: request_id,
-            fields: &self.fields,
-        };
-        let body = serde_json::to_vec(&body).unwrap_or_default();
-        let mut response = (status, body).into_response();
+        let mut response = (status, self.body(request_id)).into_response();
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
@@ -97,9 +136,17 @@ impl IntoResponse for Problem {
     }
 }
 
+/// A refusal as it is kept under an idempotency key, to be given again byte for byte.
+pub fn stored_problem(rejection: &Rejection, instance: &str) -> StoredAnswer {
+    let problem = Problem::from(rejection.clone());
+    let body = String::from_utf8(problem.body(instance)).unwrap_or_default();
+    StoredAnswer { status: status_of(rejection.code).as_u16(), body: body.into() }
+}
+
 impl From<Rejection> for Problem {
     fn from(rejection: Rejection) -> Self {
-        Self { code: rejection.code, detail: rejection.detail, fields: rejection.fields, cause: None }
+        let Rejection { code, detail, fields, extensions } = rejection;
+        Self { code, detail, fields, extensions, cause: None }
     }
 }
 
@@ -128,12 +175,19 @@ fn advice(code: Code) -> &'static str {
 
 pub fn status_of(code: Code) -> StatusCode {
     match code {
-        Code::MalformedJson | Code::BadCursor | Code::BadRequest => StatusCode::BAD_REQUEST,
-        Code::TokenMissing | Code::TokenInvalid | Code::TokenExpired => StatusCode::UNAUTHORIZED,
-        Code::Forbidden | Code::UserNotActive => StatusCode::FORBIDDEN,
-        Code::NotFound | Code::EventNotFound | Code::RequestNotFound | Code::UserNotFound => {
-            StatusCode::NOT_FOUND
+        Code::MalformedJson | Code::BadCursor | Code::BadRequest | Code::IdempotencyKeyMissing => {
+            StatusCode::BAD_REQUEST
         }
+        Code::TokenMissing | Code::TokenInvalid | Code::TokenExpired => StatusCode::UNAUTHORIZED,
+        Code::Forbidden | Code::UserNotActive | Code::AccountForbidden => StatusCode::FORBIDDEN,
+        Code::NotFound
+        | Code::EventNotFound
+        | Code::RequestNotFound
+        | Code::UserNotFound
+        | Code::IdempotencyKeyNotFound
+        | Code::AccountNotFound
+        | Code::TransferNotFound => StatusCode::NOT_FOUND,
+        Code::IdempotencyKeyExpired => StatusCode::GONE,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
         Code::EventExists
@@ -142,10 +196,19 @@ pub fn status_of(code: Code) -> StatusCode {
         | Code::EventNotOpen
         | Code::EventWrongType
         | Code::EventNotReady
-        | Code::DrawNotReady => StatusCode::CONFLICT,
+        | Code::DrawNotReady
+        | Code::IdempotencyHashMismatch
+        | Code::CurrencyScaleMismatch => StatusCode::CONFLICT,
         Code::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        Code::InvalidFields => StatusCode::UNPROCESSABLE_ENTITY,
+        Code::InvalidFields
+        | Code::Timeout
+        | Code::AccountNotActive
+        | Code::CurrencyMismatch
+        | Code::InsufficientBalance
+        | Code::BalanceOutOfRange
+        | Code::TransferNotRefundable
+        | Code::RefundExceedsTransfer => StatusCode::UNPROCESSABLE_ENTITY,
         Code::InternalError => StatusCode::INTERNAL_SERVER_ERROR,
         Code::StoreBusy | Code::StoreUnavailable | Code::OutcomeUnknown | Code::ShuttingDown => {
             StatusCode::SERVICE_UNAVAILABLE

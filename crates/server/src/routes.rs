@@ -1,12 +1,15 @@
 //! The routes mirror the URLs: a folder for each segment, a file for each call.
 
+mod accounts;
 mod admin;
 mod events;
 mod healthz;
+mod idempotency_keys;
 mod me;
 mod metrics;
 mod readyz;
 mod requests;
+mod transfers;
 mod users;
 
 use crate::app::App;
@@ -25,7 +28,14 @@ pub(crate) fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(requests::get::handle))
         .routes(routes!(requests::stream::handle))
         .routes(routes!(me::requests::handle))
+        .routes(routes!(me::accounts::handle))
         .routes(routes!(users::status::handle))
+        .routes(routes!(idempotency_keys::handle))
+        .routes(routes!(transfers::create::handle))
+        .routes(routes!(transfers::get::handle))
+        .routes(routes!(transfers::refund::handle))
+        .routes(routes!(accounts::get::handle))
+        .routes(routes!(accounts::entries::handle))
         .routes(routes!(admin::events::list::handle, admin::events::create::handle))
         .routes(routes!(admin::events::get::handle, admin::events::patch::handle))
         .routes(routes!(admin::events::open::handle))
@@ -37,6 +47,8 @@ pub(crate) fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(admin::events::stream::handle))
         .routes(routes!(admin::requests::get::handle))
         .routes(routes!(admin::users::put::handle))
+        .routes(routes!(admin::accounts::create::handle))
+        .routes(routes!(admin::accounts::deposit::handle))
         .routes(routes!(admin::audit::handle))
         .routes(routes!(admin::audit_log::handle))
         .routes(routes!(healthz::handle))

@@ -2,6 +2,7 @@
 
 pub mod postgres;
 pub mod user_index;
+pub mod wallet;
 
 use crate::database::Engine;
 use crate::fault::Fault;

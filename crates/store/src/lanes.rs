@@ -46,7 +46,9 @@ pub enum Priority {
     Intake,
     /// People at a console.
     Operator,
-    /// What moves by itself; one command to a transaction, of a bounded number of rows.
+    /// What has to keep up with the intake; one command to a transaction, of a bounded number of rows.
+    Following,
+    /// What moves by itself; as bounded.
     Background,
 }
 
@@ -55,14 +57,14 @@ impl Priority {
     const fn patience(self) -> Duration {
         match self {
             Self::Intake => Duration::ZERO,
-            Self::Operator => Duration::from_millis(20),
+            Self::Operator | Self::Following => Duration::from_millis(20),
             Self::Background => Duration::from_millis(100),
         }
     }
 
     pub(crate) const fn rows_limit(self) -> Option<u64> {
         match self {
-            Self::Background => Some(2_000),
+            Self::Following | Self::Background => Some(2_000),
             Self::Intake | Self::Operator => None,
         }
     }
@@ -182,7 +184,7 @@ impl<C: Command> Lane for TypedLane<C> {
     }
 
     fn take(&mut self, most: usize) -> Box<dyn Slice> {
-        let most = if C::PRIORITY == Priority::Background { 1 } else { most };
+        let most = if C::PRIORITY.rows_limit().is_some() { 1 } else { most };
         let count = most.min(self.waiting.len());
         self.last_turn = Stopwatch::start();
         let mut slice = TypedSlice::<C> {
@@ -301,7 +303,9 @@ impl Lanes {
         // Counted apart: a flood of other work cannot turn people away, nor a surge the operators who have to stop it.
         let (waiting, most) = match C::PRIORITY {
             Priority::Intake => (&mut state.waiting_intake, self.waiting_max),
-            Priority::Operator | Priority::Background => (&mut state.waiting_others, self.waiting_max / 2),
+            Priority::Operator | Priority::Following | Priority::Background => {
+                (&mut state.waiting_others, self.waiting_max / 2)
+            }
         };
         if *waiting >= most {
             return Err(Fault::Busy);

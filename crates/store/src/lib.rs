@@ -9,9 +9,11 @@ pub mod audit_log;
 pub mod clock;
 pub mod draws;
 pub mod events;
+pub mod idempotency;
 pub mod outbox;
 pub mod requests;
 pub mod users;
+pub mod wallet;
 
 mod commit;
 mod database;
@@ -46,14 +48,19 @@ pub fn statements(engine: Engine) -> Vec<&'static Statement> {
     let mut all = [
         allocations::STATEMENTS,
         audit::STATEMENTS,
+        audit::wallet::STATEMENTS,
         audit_log::STATEMENTS,
         clock::STATEMENTS,
         draws::STATEMENTS,
         events::STATEMENTS,
+        idempotency::STATEMENTS,
         outbox::STATEMENTS,
         requests::STATEMENTS,
         requests::sweeping::STATEMENTS,
         users::STATEMENTS,
+        wallet::accounts::STATEMENTS,
+        wallet::ledger::STATEMENTS,
+        wallet::transfers::STATEMENTS,
     ]
     .concat();
     match engine {

@@ -25,11 +25,13 @@ pub(crate) struct Moment {
     pub(crate) now: Timestamp,
     pub(crate) number: u64,
     pub(crate) recoveries: u64,
+    pub(crate) slot: i64,
 }
 
 impl Moment {
     /// Reads have no time of their own.
-    pub(crate) const NONE: Moment = Moment { now: Timestamp::from_millis(0), number: 0, recoveries: 0 };
+    pub(crate) const NONE: Moment =
+        Moment { now: Timestamp::from_millis(0), number: 0, recoveries: 0, slot: 0 };
 }
 
 pub(crate) enum Connection<'c> {
@@ -50,6 +52,11 @@ impl<'c> Tx<'c> {
     /// Unlike that of any other transaction of this process.
     pub fn number(&self) -> u64 {
         self.moment.number
+    }
+
+    /// A small number that no other process on this database has just now, as far as there are enough of them.
+    pub fn slot(&self) -> i64 {
+        self.moment.slot
     }
 
     /// How often the database file was reopened after an I/O error: what is kept in memory beside it is read again.

@@ -163,6 +163,37 @@ impl Sql {
         }
     }
 
+    /// A table of a schema, as this engine names it.
+    pub fn table(&self, name: &str) -> String {
+        match self {
+            Self::Sqlite(_) => name.replace('.', "_"),
+            Self::Postgres(_) => name.into(),
+        }
+    }
+
+    /// Makes the database refuse every new row of a table, until [`Sql::allow_rows`].
+    pub fn refuse_rows(&mut self, table: &str) {
+        let table = self.table(table);
+        match self {
+            Self::Sqlite(_) => self.run(&format!(
+                "CREATE TRIGGER refuse BEFORE INSERT ON {table} BEGIN SELECT RAISE(ABORT, 'refused'); END"
+            )),
+            Self::Postgres(_) => self.run(&format!(
+                "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+                 $$ BEGIN RAISE EXCEPTION 'refused'; END $$;
+                 CREATE TRIGGER refuse BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION refuse()"
+            )),
+        }
+    }
+
+    pub fn allow_rows(&mut self, table: &str) {
+        let table = self.table(table);
+        match self {
+            Self::Sqlite(_) => self.run("DROP TRIGGER refuse"),
+            Self::Postgres(_) => self.run(&format!("DROP TRIGGER refuse ON {table}")),
+        }
+    }
+
     /// Holds every writer up until `release`.
     pub fn hold_writers(&mut self) {
         match self {

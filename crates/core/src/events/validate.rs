@@ -7,7 +7,7 @@ use super::settings::{
     AttendanceCount, EventKind, EventSettings, GrantPolicy, Odds, Prize, Reward, RewardKind, RewardKindName,
 };
 use crate::fields::{Change, FieldErrors};
-use crate::id::{CouponId, EventId, RewardId};
+use crate::id::{CouponId, Currency, EventId, RewardId};
 use crate::rejection::Rejection;
 use crate::time::Timestamp;
 use std::collections::HashSet;
@@ -23,7 +23,6 @@ const WEIGHT: RangeInclusive<i64> = 0..=1_000_000_000;
 /// The longest list of rewards, prizes or milestones.
 const LIST_MAX: usize = 100;
 const NONCE_SOURCE_CHARACTERS_MAX: usize = 500;
-const CURRENCY_MAX: usize = 16;
 const DETAILS_BYTES_MAX: usize = 2_048;
 
 /// The fields of an event that is being created.
@@ -336,16 +335,11 @@ fn reward_kind(body: &RewardBody, path: &str, errors: &mut FieldErrors) -> Optio
             }
             let field = format!("{path}.currency");
             let currency = errors.require(&field, body.currency.clone());
-            let currency = currency.and_then(|currency| errors.check(field, check_currency(currency)));
+            let currency = currency
+                .and_then(|currency| errors.check(field, Currency::parse(currency)).map(String::from));
             Some(RewardKind::Point { amount: amount?, currency: currency? })
         }
     }
-}
-
-fn check_currency(text: String) -> Result<String, String> {
-    let fits = (1..=CURRENCY_MAX).contains(&text.len())
-        && text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());
-    if fits { Ok(text) } else { Err(format!("must be 1 to {CURRENCY_MAX} of the characters A-Z 0-9")) }
 }
 
 /// Whether a patch names a field at all.

@@ -62,6 +62,12 @@ checks! {
     event_messages "every opening, closing, announcement and cancellation has exactly one message in the outbox";
     allocations "every winner has one allocation of each reward, and nobody else has any";
     stock "stock + granted + held = total, for each limited reward";
+    money "the balances of each currency sum to zero with its issue account";
+    account_entries "each balance is what its entries come to, and no entry is missing";
+    members "no member's account is below zero, nor ever was";
+    transfers "each transfer has one DEBIT and one CREDIT as it was made, and refunds no larger than itself";
+    transfer_messages "every transfer has exactly one message in the outbox, and no message is about another";
+    transfer_keys "one transfer under each key that succeeded, none under any other, and none without a key";
     leases "nothing is past its lease";
     audit_log "the audit log has no gap, and each line is bound to the one before it";
     event_lines_in_log "every change of an event has its line in the audit log";

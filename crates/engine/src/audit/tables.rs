@@ -122,6 +122,9 @@ impl Audit {
             return Ok(Phase::Allocations { after: Vec::new() });
         };
         self.looked_at += u64::try_from(page.len()).unwrap_or(0);
+        let of_transfers = page.iter().filter(|message| message.aggregate_type == "TRANSFER");
+        let of_transfers: Vec<_> = of_transfers.map(|message| message.id).collect();
+        self.look_at_transfer_messages(tx, &of_transfers)?;
         for message in page {
             self.look_at_lease(message.status == "SENDING", message.deadline, &message.id, "message");
             match message.aggregate_type.as_str() {
@@ -185,11 +188,7 @@ impl Audit {
         let page = audit::allocations_page(tx, after, ROWS)?;
         let Some(after) = page.last().map(|allocation| allocation.id.to_vec()) else {
             self.compare_allocations(tx)?;
-            let (last, unchained, present) = audit::log_ends(tx)?;
-            self.checks.audit_log.expect(last <= present, || {
-                format!("the log ends at line {present}, and line {last} was written")
-            });
-            return Ok(Phase::Log(LogScan { last, unchained, at: 0, hash: BEFORE_THE_FIRST }));
+            return Ok(Phase::Sums);
         };
         self.looked_at += u64::try_from(page.len()).unwrap_or(0);
         for allocation in page {
@@ -248,6 +247,14 @@ impl Audit {
         Ok(())
     }
 
+    pub(super) fn begin_log(&mut self, tx: &mut Tx<'_>) -> Result<Phase, Fault> {
+        let (last, unchained, present) = audit::log_ends(tx)?;
+        self.checks.audit_log.expect(last <= present, || {
+            format!("the log ends at line {present}, and line {last} was written")
+        });
+        Ok(Phase::Log(Some(LogScan { last, unchained, at: 0, hash: BEFORE_THE_FIRST })))
+    }
+
     pub(super) fn look_at_log(&mut self, tx: &mut Tx<'_>, mut scan: LogScan) -> Result<Phase, Fault> {
         let findings = &mut self.checks.audit_log;
         let (mut at, mut hash, unchained) = (scan.at, scan.hash, scan.unchained);
@@ -273,6 +280,6 @@ impl Audit {
             return Ok(Phase::Done);
         }
         (scan.at, scan.hash) = (at, hash);
-        Ok(Phase::Log(scan))
+        Ok(Phase::Log(Some(scan)))
     }
 }

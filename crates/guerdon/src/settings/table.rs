@@ -164,9 +164,24 @@ pub(crate) const SETTINGS: &[Setting] = &[
     later("claims.lease", Duration, Some("30s"), "How long a worker holds a claim."),
     later("claims.timeout", Duration, Some("10m"), "When a claim that is still pending is rolled back."),
     later("claims.wait", Duration, Some("5s"), "How long a call waits for the end of its claim."),
-    later("wallet.keyTtl", Duration, Some("20m"), "How long an idempotency key can be claimed."),
-    later("wallet.timeout", Duration, Some("1m"), "When a transfer that is still in progress has failed."),
-    later("wallet.watchdogInterval", Duration, Some("1m"), "How often such transfers are looked for."),
+    used(
+        "wallet.keyTtl",
+        Duration,
+        Some("20m"),
+        "How long an issued idempotency key can be used for the first time.",
+    ),
+    used(
+        "wallet.timeout",
+        Duration,
+        Some("1m"),
+        "How long work under an idempotency key may take: a transfer that is still in progress then has failed, a deposit or refund can be taken over.",
+    ),
+    used(
+        "wallet.watchdogInterval",
+        Duration,
+        Some("1m"),
+        "How often transfers that took too long are looked for.",
+    ),
     later(
         "services.auth.url",
         Text,

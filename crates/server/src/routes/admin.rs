@@ -1,5 +1,6 @@
 //! `/v1/admin`
 
+pub(crate) mod accounts;
 pub(crate) mod audit;
 pub(crate) mod audit_log;
 pub(crate) mod events;

@@ -1,3 +1,4 @@
 //! `/v1/me`
 
+pub(crate) mod accounts;
 pub(crate) mod requests;

@@ -53,7 +53,10 @@ impl Session {
     pub(crate) fn begin(&mut self, metrics: &StoreMetrics) -> Result<(), Fault> {
         match &mut self.writer {
             Writer::Sqlite(session) => session.begin()?,
-            Writer::Postgres(session) => session.begin(metrics)?,
+            Writer::Postgres(session) => {
+                session.begin(metrics)?;
+                self.moment.slot = session.slot();
+            }
         }
         self.moment.number += 1;
         self.moment.now = (self.now)();

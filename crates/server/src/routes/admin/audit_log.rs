@@ -23,7 +23,8 @@ pub(crate) struct AuditLine {
     actor: String,
     /// In which call.
     request_id: String,
-    /// What: `EVENT_CREATED`, `EVENT_PATCHED`, `EVENT_OPENED`, `EVENT_CLOSED`, `EVENT_CANCELLED`, `USER_STATUS_SET`.
+    /// What: `EVENT_CREATED`, `EVENT_PATCHED`, `EVENT_OPENED`, `EVENT_CLOSED`, `EVENT_CANCELLED`, `EVENT_DRAWN`,
+    /// `EVENT_ANNOUNCED`, `USER_STATUS_SET`, `ACCOUNT_OPENED`, `ACCOUNT_DEPOSITED`, `TRANSFER_REFUNDED`.
     action: &'static str,
     target_type: &'static str,
     target_id: String,

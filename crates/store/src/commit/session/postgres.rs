@@ -26,11 +26,19 @@ pub(super) struct PostgresSession {
     lost: Option<(String, i32)>,
     /// The number of the last transaction that was to be committed.
     mark: i64,
+    /// Unlike that of any other process, for as long as there are enough.
+    slot: i64,
 }
+
+/// As many processes as can each have rows of their own for what all of them write to.
+const SLOTS: i64 = 16;
+/// Any number that no other program would choose.
+const SLOT_LOCKS: i32 = 0x4775_6572;
 
 impl PostgresSession {
     pub(super) fn open(config: Config, name: String) -> Result<Self, Fault> {
-        let mut session = Self { config, name, connections: 0, connection: None, lost: None, mark: 0 };
+        let mut session =
+            Self { config, name, connections: 0, connection: None, lost: None, mark: 0, slot: 0 };
         session.connect()?;
         Ok(session)
     }
@@ -57,8 +65,13 @@ impl PostgresSession {
             self.name
         );
         connection.batch(&row)?;
+        self.slot = take_slot(&mut connection)?;
         self.connection = Some(connection);
         Ok(())
+    }
+
+    pub(super) fn slot(&self) -> i64 {
+        self.slot
     }
 
     fn reconnect(&mut self, metrics: &StoreMetrics) -> Result<(), Fault> {
@@ -150,4 +163,16 @@ impl PostgresSession {
             tracing::debug!(%fault, "the mark of this process was left behind");
         }
     }
+}
+
+/// The first slot that nobody holds, for as long as the connection lasts. When all are taken the first is shared: that
+/// is slower, and as right.
+fn take_slot(connection: &mut PgConnection) -> Result<i64, Fault> {
+    for slot in 0..SLOTS {
+        let taken = connection.value(&format!("SELECT pg_try_advisory_lock({SLOT_LOCKS}, {slot})"))?;
+        if taken == "t" {
+            return Ok(slot);
+        }
+    }
+    Ok(0)
 }

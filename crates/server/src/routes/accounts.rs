@@ -1,0 +1,4 @@
+//! `/v1/accounts`
+
+pub(crate) mod entries;
+pub(crate) mod get;

@@ -1,0 +1,4 @@
+//! `/v1/admin/accounts`
+
+pub(crate) mod create;
+pub(crate) mod deposit;
