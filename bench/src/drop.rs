@@ -5,18 +5,17 @@ mod chart;
 mod draw;
 mod fill;
 mod growth;
-mod load;
 mod peers;
-mod targets;
+pub(crate) mod targets;
 
 pub(crate) use audit::AuditOptions;
 pub(crate) use draw::DrawOptions;
 pub(crate) use growth::GrowthOptions;
 pub(crate) use peers::PeerOptions;
 
+use crate::load::{self, Crowd, Outcome, Plan};
 use crate::report;
 use clap::Args;
-use load::{Crowd, Outcome, Plan};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

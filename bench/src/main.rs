@@ -4,7 +4,9 @@
 
 mod drop;
 mod group_commit;
+mod load;
 mod report;
+mod transfers;
 
 use clap::{Parser, Subcommand};
 
@@ -27,6 +29,11 @@ enum Command {
     Draw(drop::DrawOptions),
     /// What an audit beside it costs the drop
     Audit(drop::AuditOptions),
+    /// Transfers between many accounts and out of a hot one, next to one transaction per transfer
+    Transfers(transfers::Options),
+    /// Serves what transfers are measured against
+    #[command(hide = true)]
+    TransferPeer(transfers::PeerOptions),
     /// Serves one of those; the drop starts it
     #[command(hide = true)]
     Peer(drop::PeerOptions),
@@ -39,6 +46,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Command::Growth(options) => drop::run_growth(&options),
         Command::Draw(options) => drop::run_draw(&options),
         Command::Audit(options) => drop::run_audit(&options),
+        Command::Transfers(options) => transfers::run(&options),
+        Command::TransferPeer(options) => transfers::serve_peer(&options),
         Command::Peer(options) => drop::serve_peer(&options),
     }
 }

@@ -287,6 +287,15 @@ const FORGERIES: &[Forgery] = &[
         names: "entry 1 of account 3",
     },
     Forgery {
+        what: "two accounts as they were before a transfer",
+        sql: &[
+            "UPDATE {core.account} SET balance = 70, entries = 2 WHERE account_id = 1",
+            "UPDATE {core.account} SET balance = 30, entries = 1 WHERE account_id = 3",
+        ],
+        check: "account_entries",
+        names: "account 1 has 2 entries, and the ledger has entry 3",
+    },
+    Forgery {
         what: "a transfer's two entries are both gone",
         sql: &["DELETE FROM {core.ledger_entry} WHERE amount = 20"],
         check: "transfers",

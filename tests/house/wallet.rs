@@ -250,6 +250,18 @@ fn deposits_under_keys_of_the_client(cluster: &Cluster) {
     assert_eq!(deposit(&there, account, "12.51", "order-1").expect(409).code(), "IDEMPOTENCY_HASH_MISMATCH");
     deposit(&there, account, "0.5", "order-2").expect(200);
     let path = format!("/v1/admin/accounts/{account}/deposit");
+    let other_name = [("x-idempotency-key", "order-1")];
+    assert_eq!(
+        here.send("POST", &path, &other_name, Some(r#"{"amount": 12.5}"#)).expect(200).text,
+        first.text
+    );
+    let both = [("idempotency-key", "order-1"), ("x-idempotency-key", "order-3")];
+    let twice = here.send("POST", &path, &both, Some(r#"{"amount": 12.5}"#)).expect(422);
+    assert_eq!(
+        twice.json()["fields"][0]["path"],
+        "Idempotency-Key",
+        "which of the two it would be is not for us to say"
+    );
     assert_eq!(here.post(&path, &json!({"amount": 1})).expect(400).code(), "IDEMPOTENCY_KEY_MISSING");
     let long = "k".repeat(129);
     for key in ["", "a b", &long] {

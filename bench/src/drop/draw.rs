@@ -2,8 +2,8 @@
 
 use super::SECRET;
 use super::fill::fill;
-use super::load::{self, Crowd, Plan};
 use super::targets::{Running, new_database, peak_memory_mb, sqlite_in};
+use crate::load::{self, Crowd, Plan};
 use crate::report;
 use clap::Args;
 use guerdon_store::Stopwatch;

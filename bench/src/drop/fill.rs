@@ -1,6 +1,6 @@
 //! Filling a table before something is measured with it.
 
-use super::load;
+use crate::load;
 use guerdon_core::idempotency::StoredAnswer;
 use guerdon_core::{EventId, UserId};
 use guerdon_engine::{Clock, Engine, EngineMetrics, EngineOptions, UnknownUsers, WalletOptions};

@@ -1,9 +1,9 @@
 //! The drop on the embedded store as its table grows: full tables must not be slow tables.
 
 use super::fill::fill;
-use super::load::{self, Crowd, Plan};
 use super::targets::{Running, Target, sqlite_in};
 use super::{SECRET, figure};
+use crate::load::{self, Crowd, Plan};
 use crate::report;
 use clap::Args;
 use guerdon_store::Stopwatch;

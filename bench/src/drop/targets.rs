@@ -1,7 +1,7 @@
 //! What is measured: each as a process of its own, started anew for every measurement.
 
 use super::SECRET;
-use super::load::Outcome;
+use crate::load::Outcome;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -95,12 +95,16 @@ pub(crate) fn sqlite_in(folder: &TempDir) -> String {
 
 /// An empty database on the server that the address leads to.
 pub(crate) fn new_database(postgres: &str) -> Result<String, Box<dyn std::error::Error>> {
+    new_database_named(postgres, "bench")
+}
+
+pub(crate) fn new_database_named(postgres: &str, name: &str) -> Result<String, Box<dyn std::error::Error>> {
     let mut admin = postgres::Client::connect(postgres, postgres::NoTls)?;
-    admin.batch_execute("DROP DATABASE IF EXISTS bench WITH (FORCE)")?;
-    admin.batch_execute("CREATE DATABASE bench")?;
+    admin.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"))?;
+    admin.batch_execute(&format!("CREATE DATABASE {name}"))?;
     admin.batch_execute("CHECKPOINT")?;
     let (server, _) = postgres.rsplit_once('/').ok_or("an address without a database")?;
-    Ok(format!("{server}/bench"))
+    Ok(format!("{server}/{name}"))
 }
 
 /// A target that listens.
@@ -139,6 +143,19 @@ impl Running {
         running.offset = offset.into();
         running.spawn_guerdon(guerdon)?;
         Ok(running)
+    }
+
+    /// Another program that says where it listens.
+    pub(crate) fn of(command: Command) -> Result<Self, Box<dyn std::error::Error>> {
+        let folder = Arc::new(tempfile::tempdir()?);
+        let mut running = Self::new(Target::Nothing, String::new(), folder);
+        running.spawn(command)?;
+        Ok(running)
+    }
+
+    /// One more Guerdon on the same database.
+    pub(crate) fn also(&mut self, guerdon: &Path) -> Result<(), Box<dyn std::error::Error>> {
+        self.spawn_guerdon(guerdon)
     }
 
     fn spawn_guerdon(&mut self, guerdon: &Path) -> Result<(), Box<dyn std::error::Error>> {

@@ -345,6 +345,10 @@ pub fn check_order(
         return Err(Rejection::new(Code::AccountForbidden, detail));
     }
     let to = to.ok_or_else(|| no_account(order.to))?;
+    if to.kind == AccountKind::System {
+        let detail = format!("the account {} is the system's", to.id);
+        return Err(Rejection::new(Code::AccountForbidden, detail));
+    }
     if from.currency != to.currency {
         let detail = format!("{} is in {}, and {} in {}", from.id, from.currency, to.id, to.currency);
         return Err(Rejection::new(Code::CurrencyMismatch, detail));

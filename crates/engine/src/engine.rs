@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// How long a caller waits for the store. A commit that takes longer has an outcome that we do not know.
-const STORE_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the registry's changes are looked at: well within the second that they may be late.
 const USERS_INTERVAL: Duration = Duration::from_millis(250);
 const DATABASE_CLOCK_INTERVAL: Duration = Duration::from_secs(5);
@@ -193,6 +193,12 @@ impl Engine {
             // The committer is gone without an answer, or slower than anyone would wait.
             Ok(Err(_)) | Err(_) => Err(Fault::OutcomeUnknown.into()),
         }
+    }
+
+    /// The same without a limit of its own, for what goes on whether or not anybody waits for it.
+    pub(crate) async fn commit_patiently<C: Command>(&self, command: C) -> Result<C::Output, Failure> {
+        let outcome = self.store.submit(command)?.await;
+        Ok(outcome.unwrap_or(Err(Fault::OutcomeUnknown))?)
     }
 
     pub(crate) async fn read<T: Send + 'static>(

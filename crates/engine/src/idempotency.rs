@@ -13,6 +13,7 @@ use guerdon_core::wallet::timed_out;
 use guerdon_core::{Code, IdempotencyKey, Rejection, Timestamp, UserId};
 use guerdon_store::idempotency::{self, Claim, Finish, Only, Overdue};
 use guerdon_store::{Command, Fault, Priority, Tx, each};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,18 +70,12 @@ pub(crate) fn begin<P>(
             break;
         }
         let records = idempotency::find(tx, waiting.iter().map(|index| brought[*index].name))?;
-        let mut first = std::collections::HashSet::new();
-        let (mut beginning, mut later) = (Vec::new(), Vec::new());
-        for index in waiting {
+        let mut beginning = Vec::new();
+        for index in std::mem::take(&mut waiting) {
             let Brought { name, fingerprint, .. } = &brought[index];
             outcomes[index] = match step(name, records.get(name), fingerprint, now) {
                 Ok(Step::Begin { epoch, resource }) => {
-                    // Whoever brings the same key a moment later sees what becomes of it.
-                    if first.insert(*name) {
-                        beginning.push((index, epoch, resource));
-                    } else {
-                        later.push(index);
-                    }
+                    beginning.push((index, epoch, resource));
                     None
                 }
                 Ok(Step::Wait) => Some(Begun::Wait),
@@ -89,11 +84,14 @@ pub(crate) fn begin<P>(
             };
         }
         let numbers: Vec<_> = beginning.iter().map(|(index, ..)| *index).collect();
+        let mut first = HashSet::new();
         let mut planned = Vec::with_capacity(beginning.len());
         for ((index, epoch, resource), plan) in beginning.into_iter().zip(plan(tx, &numbers)?) {
             match plan {
-                Ok(plan) => planned.push((index, epoch, resource, plan)),
                 Err(rejection) => outcomes[index] = Some(Begun::Refused(Advice::EitherKey.on(rejection))),
+                Ok(plan) if first.insert(brought[index].name) => planned.push((index, epoch, resource, plan)),
+                // Whoever brings the same key a moment later sees in the next round what became of it.
+                Ok(_) => waiting.push(index),
             }
         }
         let claims: Vec<_> = planned
@@ -112,17 +110,12 @@ pub(crate) fn begin<P>(
             if claimed.contains(brought[index].name) {
                 outcomes[index] = Some(Begun::Work(Work { epoch, resource, started_at: now, plan }));
             } else {
-                later.push(index);
+                waiting.push(index);
             }
         }
-        waiting = later;
     }
-    outcomes
-        .into_iter()
-        .map(|outcome| {
-            outcome.ok_or_else(|| Fault::Conflict("a key changes faster than it can be read".into()))
-        })
-        .collect()
+    // A key that changes faster than it can be read is somebody else's for the moment.
+    Ok(outcomes.into_iter().map(|outcome| outcome.unwrap_or(Begun::Wait)).collect())
 }
 
 /// Counts a key whose work ended.
@@ -223,7 +216,8 @@ impl Command for EndOverdue {
                 let millis = now.millis_since(overdue.started_at);
                 (overdue, millis)
             };
-            Ok(overdue.into_iter().filter(|overdue| ended.contains(&overdue.name)).map(timed).collect())
+            let ended = overdue.into_iter().filter(|overdue| ended.contains_key(&overdue.name));
+            Ok(ended.map(timed).collect())
         })
     }
 

@@ -98,7 +98,7 @@ impl EngineMetrics {
         );
         engine.register(
             "ledger_backlog",
-            "Transfers whose entries are not yet in the ledger",
+            "Transfers whose entries are not yet in the ledger, counted up to 10000",
             self.ledger_backlog.clone(),
         );
         engine.register_with_unit(
@@ -112,7 +112,11 @@ impl EngineMetrics {
             "Transfers that were found without their entries and without anybody owing them",
             self.ledger_repairs.clone(),
         );
-        engine.register("outbox_backlog", "Messages that are yet to be sent", self.outbox_backlog.clone());
+        engine.register(
+            "outbox_backlog",
+            "Messages that are yet to be sent, counted up to 10000",
+            self.outbox_backlog.clone(),
+        );
         engine.register_with_unit(
             "outbox_oldest",
             "The age of the oldest of them",

@@ -13,7 +13,7 @@ mod tests;
 
 pub use reads::EntryPlace;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, STORE_TIMEOUT};
 use crate::failure::Failure;
 use crate::idempotency::{Begun, RenderProblem, Work};
 use crate::metrics::EngineMetrics;
@@ -21,13 +21,15 @@ use begin::Begin;
 use guerdon_core::IdempotencyKey;
 use guerdon_core::audit::Actor;
 use guerdon_core::idempotency::{KeyName, StoredAnswer};
-use guerdon_core::wallet::{Asking, TransferId, Wish};
+use guerdon_core::wallet::{Asking, Movement, TransferId, Wish};
 use guerdon_store::Fault;
 use guerdon_store::outbox::Publishing;
 use post::{Post, Posting};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
+
+/// Between two tries to finish what was claimed.
+const RETRY: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug)]
 pub struct WalletOptions {
@@ -55,16 +57,17 @@ pub(crate) struct Desk {
     pub(crate) options: WalletOptions,
     pub(crate) metrics: EngineMetrics,
     publishing: Publishing,
-    /// Tells the ledger that it owes entries.
-    owed: Notify,
-    /// How far the ledger was looked through.
-    walked: Mutex<TransferId>,
+    ledger: ledger::Clerk,
 }
 
 impl Desk {
     pub(crate) fn new(options: WalletOptions, publishing: Publishing, metrics: EngineMetrics) -> Self {
-        let walked = Mutex::new(TransferId::from_bytes([0; 16]));
-        Self { options, metrics, publishing, owed: Notify::new(), walked }
+        Self { options, metrics, publishing, ledger: ledger::Clerk::default() }
+    }
+
+    /// Tells the ledger of transfers that it owes entries.
+    fn owe(&self, transfers: impl Iterator<Item = TransferId>) {
+        self.ledger.owe(transfers);
     }
 }
 
@@ -98,7 +101,10 @@ impl Engine {
         let (engine, call) = (Arc::clone(self), Call { name, wish, asking, actor });
         // On its own: a caller who goes away between the claim and the work leaves no claim behind.
         let carried = tokio::spawn(async move { engine.carry_out_call(&call).await });
-        carried.await.map_err(|_| Fault::Panicked)?
+        match tokio::time::timeout(STORE_TIMEOUT, carried).await {
+            Ok(carried) => carried.map_err(|_| Fault::Panicked)?,
+            Err(_) => Err(Fault::OutcomeUnknown.into()),
+        }
     }
 
     async fn carry_out_call(&self, call: &Call) -> Result<Carried, Failure> {
@@ -110,14 +116,14 @@ impl Engine {
                 resource: self.new_resource(),
                 lease_ms: millis(self.desk.options.timeout),
             };
-            let work = match self.commit(begin).await? {
+            let work = match self.commit_patiently(begin).await? {
                 Begun::Work(work) => work,
                 Begun::Wait => return Ok(Carried::InProgress),
                 Begun::Replay(answer) => return Ok(Carried::Answered(answer)),
                 Begun::Refused(rejection) => return Err(rejection.into()),
             };
             tracing::debug!(idempotency_key = %call.name.key, epoch = work.epoch, "claimed");
-            match self.commit(self.post(call, &work)).await? {
+            match self.post_claimed(call, &work).await? {
                 Posting::Done(done) => return Ok(Carried::Answered(done.answer)),
                 // The claim did not stand any more; what stands instead is looked up.
                 Posting::LeftOut => {}
@@ -125,7 +131,33 @@ impl Engine {
         }
     }
 
-    fn post(&self, call: &Call, work: &Work<guerdon_core::wallet::Movement>) -> Post {
+    /// Tries for as long as the claim's lease lasts: nobody else will. To try again does no harm, since a claim is only
+    /// finished once.
+    async fn post_claimed(&self, call: &Call, work: &Work<Movement>) -> Result<Posting, Failure> {
+        let deadline = work.started_at.plus_millis(millis(self.desk.options.timeout));
+        loop {
+            let failure = match self.commit_patiently(self.post(call, work)).await {
+                Ok(posting) => return Ok(posting),
+                Err(failure) => failure,
+            };
+            let Failure::Broken(fault) = &failure else { return Err(failure) };
+            let passing = matches!(
+                fault,
+                Fault::Busy
+                    | Fault::Conflict(_)
+                    | Fault::TimedOut(_)
+                    | Fault::Unavailable(_)
+                    | Fault::OutcomeUnknown
+            );
+            if !passing || self.now() >= deadline {
+                return Err(failure);
+            }
+            tracing::warn!(idempotency_key = %call.name.key, %fault, "a claimed transfer is tried again");
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    fn post(&self, call: &Call, work: &Work<Movement>) -> Post {
         Post {
             name: call.name.clone(),
             epoch: work.epoch,

@@ -12,7 +12,8 @@ use guerdon_core::wallet::view::InProgress;
 use guerdon_core::{Code, IdempotencyKey, Rejection};
 use guerdon_engine::{Carried, Failure};
 
-const HEADER: &str = "idempotency-key";
+/// Both are the same header to us.
+const HEADERS: [&str; 2] = ["idempotency-key", "x-idempotency-key"];
 
 /// The key that a call brings in `Idempotency-Key`.
 pub(crate) struct Key(pub(crate) IdempotencyKey);
@@ -21,7 +22,7 @@ impl<S: Sync> FromRequestParts<S> for Key {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let mut values = parts.headers.get_all(HEADER).iter();
+        let mut values = HEADERS.iter().flat_map(|name| parts.headers.get_all(*name));
         let Some(value) = values.next() else {
             let rejection = Rejection::new(Code::IdempotencyKeyMissing, "send an Idempotency-Key");
             return Err(Advice::NewKey.on(rejection).into());

@@ -69,6 +69,9 @@ CREATE TABLE core.ledger_backlog (
     created_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- Rows come and go with every transfer.
+-- postgres: ALTER TABLE core.ledger_backlog SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000);
+
 CREATE TABLE core.ledger_entry (
     account_id INTEGER NOT NULL,
     slot INTEGER NOT NULL,
@@ -102,6 +105,8 @@ CREATE TABLE integration.idempotency_key (
     completed_at INTEGER,
     PRIMARY KEY (idempotency_key, client_id, scope)
 ) STRICT, WITHOUT ROWID;
+
+-- postgres: ALTER TABLE integration.idempotency_key SET (autovacuum_vacuum_scale_factor = 0.05);
 
 CREATE INDEX idempotency_key_in_progress ON integration.idempotency_key (deadline)
     WHERE status = 'IN_PROGRESS' AND scope = 'TRANSFER';

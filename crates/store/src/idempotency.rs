@@ -16,12 +16,10 @@ macro_rules! names {
     };
 }
 
-/// The row of a name that stands in a list. The list of keys is given once more by itself, so that the rows are found by
-/// their index whatever the planner makes of the join.
+/// The row of a name that stands in a list.
 macro_rules! named_row {
     () => {
-        "k.idempotency_key = ANY(CAST($1 AS TEXT[])) AND k.idempotency_key = row.key AND k.client_id = row.client
-            AND k.scope = row.scope"
+        "k.idempotency_key = row.key AND k.client_id = row.client AND k.scope = row.scope"
     };
 }
 
@@ -66,7 +64,7 @@ statements! {
         FROM ", names!(), ", CAST($4 AS BIGINT[]), CAST($5 AS TEXT[]), CAST($6 AS BIGINT[]), CAST($7 AS TEXT[]),
             CAST($8 AS TEXT[])) AS row (key, client, scope, epoch, status, answered, snapshot, error)
         WHERE ", named_row!(), " AND k.epoch = row.epoch AND k.status = $10
-        RETURNING k.idempotency_key, k.client_id, k.scope");
+        RETURNING k.idempotency_key, k.client_id, k.scope, k.epoch");
     /// Those that somebody is just finishing are left to them.
     OVERDUE = "SELECT idempotency_key, client_id, scope, epoch, started_at FROM integration.idempotency_key
         WHERE status = 'IN_PROGRESS' AND scope = 'TRANSFER' AND deadline <= $1 ORDER BY deadline, idempotency_key LIMIT $2",
@@ -211,11 +209,11 @@ pub fn claim(tx: &mut Tx<'_>, claims: &[Claim<'_>], deadline: Timestamp) -> Resu
     Ok(done)
 }
 
-/// Finishes claims that still stand, in the order of their keys; those that did.
-pub fn finish(tx: &mut Tx<'_>, finishes: &[Finish<'_>], only: Only) -> Result<HashSet<KeyName>, Fault> {
+/// Finishes claims that still stand, in the order of their keys; those that did, and under which epoch.
+pub fn finish(tx: &mut Tx<'_>, finishes: &[Finish<'_>], only: Only) -> Result<HashMap<KeyName, i64>, Fault> {
     let mut finishes: Vec<_> = finishes.iter().collect();
     finishes.sort_by_key(|finish| finish.name);
-    let mut done = HashSet::with_capacity(finishes.len());
+    let mut done = HashMap::with_capacity(finishes.len());
     if finishes.is_empty() {
         return Ok(done);
     }
@@ -242,7 +240,7 @@ pub fn finish(tx: &mut Tx<'_>, finishes: &[Finish<'_>], only: Only) -> Result<Ha
                 only.into(),
             ];
             if tx.execute(&FINISH, &params)? == 1 {
-                done.insert(finish.name.clone());
+                done.insert(finish.name.clone(), finish.epoch);
             }
         }
         return Ok(done);
@@ -266,7 +264,7 @@ pub fn finish(tx: &mut Tx<'_>, finishes: &[Finish<'_>], only: Only) -> Result<Ha
         now.into(),
         only.into(),
     ];
-    done.extend(tx.query(&FINISH, &params, name)?);
+    done.extend(tx.query(&FINISH, &params, |row| Ok((name(row)?, row.int(3)?)))?);
     Ok(done)
 }
 

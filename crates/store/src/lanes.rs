@@ -23,6 +23,8 @@ pub trait Command: Send + Sync + Sized + 'static {
     /// For metrics and logs.
     const NAME: &'static str;
     const PRIORITY: Priority;
+    /// Whether it finishes what another command began, and is let in whatever waits.
+    const FOLLOWS: bool = false;
 
     /// Applies all of them in one transaction and answers in their order. A part whose rows several processes write
     /// does so in key order, whatever the order of the batch. An error undoes the whole batch; the committer then
@@ -307,7 +309,7 @@ impl Lanes {
                 (&mut state.waiting_others, self.waiting_max / 2)
             }
         };
-        if *waiting >= most {
+        if *waiting >= most && !C::FOLLOWS {
             return Err(Fault::Busy);
         }
         *waiting += 1;

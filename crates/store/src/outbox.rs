@@ -16,7 +16,8 @@ statements! {
         SELECT id, 'broker', sequence, $3, aggregate_id, $5, payload, $7, $8, 0
         FROM unnest(CAST($1 AS BYTEA[]), CAST($2 AS BIGINT[]), CAST($4 AS TEXT[]), CAST($6 AS TEXT[]))
             AS row (id, sequence, aggregate_id, payload)";
-    BACKLOG = "SELECT COUNT(*), MIN(created_at) FROM integration.outbox_events WHERE status IN ('NEW', 'SENDING')";
+    BACKLOG = "SELECT COUNT(*), MIN(created_at) FROM (SELECT created_at FROM integration.outbox_events
+        WHERE channel = 'broker' AND status IN ('NEW', 'SENDING') ORDER BY channel, event_id LIMIT $1) unsent";
 }
 
 /// Whether somebody will publish what is written; with the sink `none` it counts as sent.
@@ -27,9 +28,10 @@ pub enum Publishing {
     Broker,
 }
 
-/// What is yet to be published: how many, and since when the oldest waits.
-pub fn backlog(tx: &mut Tx<'_>) -> Result<(i64, Option<Timestamp>), Fault> {
-    let found = tx.query_one(&BACKLOG, &[], |row| Ok((row.int(0)?, row.optional_timestamp(1)?)))?;
+/// What is yet to be published: how many, counted up to a limit, and since when the oldest waits.
+pub fn backlog(tx: &mut Tx<'_>, most: i64) -> Result<(i64, Option<Timestamp>), Fault> {
+    let found =
+        tx.query_one(&BACKLOG, &[most.into()], |row| Ok((row.int(0)?, row.optional_timestamp(1)?)))?;
     Ok(found.unwrap_or_default())
 }
 

@@ -109,7 +109,12 @@ impl PgConnection {
             Use::Migrate => "SET statement_timeout = 0; SET lock_timeout = 0;".into(),
         };
         // Statements are planned once, often while their table is still empty, and every one of them has its index.
-        let plans = if purpose == Use::Migrate { "" } else { "SET enable_seqscan = off;" };
+        // What is written is looked up by its key, row by row: no table is ever read to join a list with it.
+        let plans = match purpose {
+            Use::Migrate => "",
+            Use::Read(_) => "SET enable_seqscan = off;",
+            Use::Write => "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;",
+        };
         // An answer promises durability, so a server that defaults to less is asked for more.
         let set_up = format!(
             "{limits} {plans} SET default_transaction_isolation = 'read committed'; \

@@ -152,6 +152,13 @@ fn orders_that_make_sense() {
             Err("ACCOUNT_FORBIDDEN"),
         ),
         ("guerdon", account(1, "guerdon#issue", "KRW", 0), None, "1", Err("ACCOUNT_FORBIDDEN")),
+        (
+            "ann",
+            account(1, "ann", "KRW", 0),
+            Some(account(2, "guerdon#issue", "KRW", 0)),
+            "1",
+            Err("ACCOUNT_FORBIDDEN"),
+        ),
         ("ann", account(1, "ann", "KRW", 0), None, "1", Err("ACCOUNT_NOT_FOUND")),
         (
             "ann",

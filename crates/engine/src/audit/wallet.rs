@@ -10,11 +10,13 @@ use guerdon_core::wallet::{AccountKind, Side};
 use guerdon_store::audit::wallet::{self, BookAt};
 use guerdon_store::{Fault, Tx, audit};
 use std::collections::{HashSet, VecDeque};
+use std::time::Duration;
 
 const ROWS: i64 = 500;
 const TRANSFERS: i64 = 200;
-/// How long after its lease a claim may still stand: the watchdog comes by once a minute.
-const OVERDUE_MS: i64 = 5 * 60_000;
+/// How long after its lease a claim may still stand: the watchdog comes by now and then.
+const OVERDUE_MS: i64 = 60 * 60_000;
+const SLACK: Duration = Duration::from_hours(24);
 
 /// Books whose entries are being read.
 #[derive(Default)]
@@ -99,10 +101,14 @@ impl Audit {
             slot => format!("slot {slot} of account {}", book.account),
         };
         let page = wallet::entries_page(tx, book, (read.at, read.number), ROWS)?;
-        let (count, mut gap) = (i64::try_from(page.len()).unwrap_or(ROWS), false);
+        let (mut count, mut gap) = (i64::try_from(page.len()).unwrap_or(ROWS), false);
         for entry in page {
-            // What came after this book was looked at is left for another time.
+            // What came after this book was looked at is left for another time; but it must have come after it.
             if read.number == book.entries {
+                let now = wallet::entries_now(tx, book)?;
+                self.checks.account_entries.expect(entry.number <= now, || {
+                    format!("{} has {now} entries, and the ledger has entry {}", name(), entry.number)
+                });
                 break;
             }
             if entry.number != read.number + 1 {
@@ -144,6 +150,8 @@ impl Audit {
         if !gap && count == ROWS {
             return Ok((Some(read), count));
         }
+        // A look through the backlog: enough for one step.
+        count = ROWS;
         if wallet::is_owed(tx, book, read.number + 1)? {
             return Ok((None, count));
         }
@@ -170,7 +178,8 @@ impl Audit {
         self.looked_at += u64::try_from(page.len()).unwrap_or(0);
         let messages: Vec<_> = page.iter().map(|transfer| transfer.id.message_id()).collect();
         let told: HashSet<_> = audit::outbox_of(tx, &messages)?.into_iter().collect();
-        let retention = i64::try_from(RETENTION.as_millis()).unwrap_or(i64::MAX);
+        // Keys are forgotten while we look, so those that are nearly old enough may be gone as well.
+        let retention = i64::try_from(RETENTION.saturating_sub(SLACK).as_millis()).unwrap_or(i64::MAX);
         for transfer in page {
             let id = transfer.id;
             let due = if transfer.owed { 0 } else { 2 };

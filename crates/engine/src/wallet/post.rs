@@ -60,12 +60,15 @@ impl Command for Post {
     type Output = Posting;
     const NAME: &'static str = "post_transfer";
     const PRIORITY: Priority = Priority::Intake;
+    // Its claim was let in; turned away here, the key would be stuck until the watchdog comes.
+    const FOLLOWS: bool = true;
 
     fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<Posting>, Fault> {
         // Nearly all of them succeed, and what is said of one that does is known beforehand.
         let hoped: Vec<_> = batch.iter().map(Post::success).collect::<Result<_, _>>()?;
         let standing = idempotency::finish(tx, &hoped, Only::InProgress)?;
-        let posts: Vec<_> = batch.iter().filter(|post| standing.contains(&post.name)).collect();
+        let stands = |post: &Post| standing.get(&post.name) == Some(&post.epoch);
+        let posts: Vec<_> = batch.iter().filter(|post| stands(post)).collect();
 
         let mut originals = lock_originals(tx, &posts)?;
         let wanted: BTreeSet<_> =
@@ -99,7 +102,7 @@ impl Command for Post {
 
         let now = tx.now();
         let outcome = |(post, hoped): (&Post, Finish<'_>)| {
-            if !standing.contains(&post.name) {
+            if !stands(post) {
                 return Posting::LeftOut;
             }
             let Finish { answer, error, .. } = refused.remove(&post.name).unwrap_or(hoped);
@@ -110,7 +113,9 @@ impl Command for Post {
 
     fn committed(done: &[(&Self, &Posting)]) {
         let Some((first, _)) = done.first() else { return };
-        first.desk.owed.notify_one();
+        let made =
+            done.iter().filter(|(_, posting)| matches!(posting, Posting::Done(Done { error: None, .. })));
+        first.desk.owe(made.map(|(post, _)| post.id));
         for (post, posting) in done {
             let (idempotency_key, id) = (&post.name.key, &post.id);
             match posting {

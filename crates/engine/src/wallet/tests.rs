@@ -173,6 +173,8 @@ on_every_engine! {
     the_watchdog_never_wins_against_a_transfer
     a_slow_worker_cannot_finish_what_was_taken_over
     the_same_key_several_times_in_one_group
+    a_crowd_with_one_key_that_makes_no_sense
+    two_epochs_in_one_group
     one_failure_in_a_group
 }
 
@@ -250,6 +252,31 @@ fn the_same_key_several_times_in_one_group(bank: &Bank) {
     let mismatch = "IDEMPOTENCY_HASH_MISMATCH";
     let unknown = "IDEMPOTENCY_KEY_NOT_FOUND";
     assert_eq!(outcomes, ["work", "work", "wait", mismatch, "wait", mismatch, unknown]);
+}
+
+/// Everybody is told why at once, and nobody else in the group is held up by it.
+fn a_crowd_with_one_key_that_makes_no_sense(bank: &Bank) {
+    let (odd, sound) = (KeyName { scope: Scope::Deposit, ..key("odd") }, key("k1"));
+    let mut calls: Vec<_> = (0..40).map(|_| bank.begin(&odd, "0.5", 1)).collect();
+    calls.insert(20, bank.begin(&sound, "10", 2));
+    let outcomes = bank.group(calls);
+    let refused = outcomes.iter().filter(
+        |begun| matches!(begun, Begun::Refused(rejection) if rejection.code.as_str() == "INVALID_FIELDS"),
+    );
+    assert_eq!(refused.count(), 40);
+    assert!(matches!(outcomes[20], Begun::Work(_)));
+}
+
+/// A worker that comes back in the very group of the one that took over: it is told apart by its epoch.
+fn two_epochs_in_one_group(bank: &Bank) {
+    let name = KeyName { scope: Scope::Deposit, ..key("order-1") };
+    let slow = work(&bank.run(bank.begin(&name, "60", 1)));
+    bank.clock.fetch_add(LEASE_MS, Ordering::SeqCst);
+    let quick = work(&bank.run(bank.begin(&name, "60", 2)));
+    let outcomes = bank.group(vec![bank.post(&name, &slow), bank.post(&name, &quick)]);
+    assert!(answer(&outcomes[0]).is_none());
+    assert!(answer(&outcomes[1]).unwrap().contains("SUCCEEDED"));
+    assert_eq!((bank.balance(bank.ann), bank.balance(bank.bob)), (40, 60));
 }
 
 /// Whoever comes after one that failed is not held up by it, and each account is written as all of them left it.

@@ -22,9 +22,12 @@ statements! {
         WHERE (account_id, slot) > ($1, $2) ORDER BY account_id, slot LIMIT $3";
     ENTRIES = "SELECT number, side, amount, balance_after, created_at, transfer_id FROM core.ledger_entry
         WHERE account_id = $1 AND slot = $2 AND (created_at, number) > ($3, $4) ORDER BY created_at, number LIMIT $5";
-    OWED = "SELECT COUNT(*) FROM core.ledger_backlog b JOIN core.transfer t ON t.transfer_id = b.transfer_id
-        WHERE (t.from_account_id = $1 AND t.from_slot = $2 AND t.from_number = $3)
-            OR (t.to_account_id = $1 AND t.to_slot = $2 AND t.to_number = $3)";
+    OWED = "SELECT COUNT(*), COUNT(CASE WHEN (t.from_account_id = $1 AND t.from_slot = $2 AND t.from_number = $3)
+            OR (t.to_account_id = $1 AND t.to_slot = $2 AND t.to_number = $3) THEN 1 END)
+        FROM (SELECT transfer_id FROM core.ledger_backlog ORDER BY transfer_id LIMIT $4) b
+            JOIN core.transfer t ON t.transfer_id = b.transfer_id";
+    ENTRIES_NOW = "SELECT entries FROM core.account WHERE account_id = $1 AND CAST($2 AS BIGINT) = 0
+        UNION ALL SELECT entries FROM core.account_slot WHERE account_id = $1 AND slot = $2";
     TRANSFERS = "SELECT t.transfer_id, t.created_at, t.refunded,
             (SELECT CAST(COALESCE(SUM(r.amount), 0) AS BIGINT) FROM core.transfer r WHERE r.refund_of = t.transfer_id),
             (SELECT COUNT(*) FROM core.ledger_entry e WHERE e.transfer_id = t.transfer_id),
@@ -109,10 +112,21 @@ pub fn entries_page(
     })
 }
 
-/// Whether the ledger still owes a book the entry of this number.
+/// How much of a backlog is looked through; in a longer one anything may be owed.
+const BACKLOG_MAX: i64 = 5_000;
+
+/// Whether the ledger still owes a book the entry of this number, as far as can be told.
 pub fn is_owed(tx: &mut Tx<'_>, book: &BookAt, number: i64) -> Result<bool, Fault> {
-    let params = [book.account.number().into(), book.slot.into(), number.into()];
-    Ok(tx.query_one(&OWED, &params, |row| row.int(0))?.unwrap_or(0) > 0)
+    let params = [book.account.number().into(), book.slot.into(), number.into(), BACKLOG_MAX.into()];
+    let (looked, found) =
+        tx.query_one(&OWED, &params, |row| Ok((row.int(0)?, row.int(1)?)))?.unwrap_or_default();
+    Ok(found > 0 || looked >= BACKLOG_MAX)
+}
+
+/// How many entries a book has by now.
+pub fn entries_now(tx: &mut Tx<'_>, book: &BookAt) -> Result<i64, Fault> {
+    let params = [book.account.number().into(), book.slot.into()];
+    Ok(tx.query_one(&ENTRIES_NOW, &params, |row| row.int(0))?.unwrap_or(0))
 }
 
 /// A transfer with what there is of it elsewhere.

@@ -38,7 +38,7 @@ statements! {
         postgres: "UPDATE core.account a SET balance = row.balance, entries = row.entries, changed_at = row.changed_at
         FROM unnest(CAST($1 AS BIGINT[]), CAST($2 AS BIGINT[]), CAST($3 AS BIGINT[]), CAST($4 AS BIGINT[]))
             AS row (id, balance, entries, changed_at)
-        WHERE a.account_id = ANY(CAST($1 AS BIGINT[])) AND a.account_id = row.id";
+        WHERE a.account_id = row.id";
     MAKE_SLOT = "INSERT INTO core.account_slot (account_id, slot, balance, entries, changed_at) VALUES ($1, $2, 0, 0, 0)
         ON CONFLICT (account_id, slot) DO NOTHING";
     LOCK_SLOT = "SELECT balance, entries, changed_at FROM core.account_slot WHERE account_id = $1 AND slot = $2",

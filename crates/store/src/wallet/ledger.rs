@@ -34,14 +34,18 @@ macro_rules! copy_entries {
 }
 
 statements! {
+    OWED = "SELECT transfer_id FROM core.ledger_backlog ORDER BY transfer_id LIMIT $1";
     /// What another process is at is left to it.
-    OWED = "SELECT transfer_id FROM core.ledger_backlog ORDER BY transfer_id LIMIT $1",
-        postgres: "SELECT transfer_id FROM core.ledger_backlog ORDER BY transfer_id LIMIT $1 FOR UPDATE SKIP LOCKED";
+    TAKE = "SELECT transfer_id FROM core.ledger_backlog WHERE transfer_id = $1",
+        postgres: "SELECT transfer_id FROM core.ledger_backlog WHERE transfer_id = ANY(CAST($1 AS BYTEA[]))
+        ORDER BY transfer_id FOR UPDATE SKIP LOCKED";
     COPY = copy_entries!("transfer_id = $1"), postgres: copy_entries!("transfer_id = ANY(CAST($1 AS BYTEA[]))");
     PAID = "DELETE FROM core.ledger_backlog WHERE transfer_id = $1",
         postgres: "DELETE FROM core.ledger_backlog WHERE transfer_id = ANY(CAST($1 AS BYTEA[]))";
-    BEHIND = "SELECT transfer_id FROM core.ledger_backlog ORDER BY transfer_id LIMIT 1";
-    BACKLOG = "SELECT COUNT(*), MIN(created_at) FROM core.ledger_backlog";
+    NEWEST = "SELECT transfer_id FROM core.transfer ORDER BY transfer_id DESC LIMIT 1";
+    /// Counted up to a limit: it is looked at every second, also when much is owed.
+    BACKLOG = "SELECT COUNT(*), MIN(created_at) FROM (
+            SELECT created_at FROM core.ledger_backlog ORDER BY transfer_id LIMIT $1) owed";
     /// Transfers after one, each with how many entries it has, and whether it is owed any.
     WALK = "SELECT t.transfer_id, (SELECT COUNT(*) FROM core.ledger_entry e WHERE e.transfer_id = t.transfer_id),
             (SELECT COUNT(*) FROM core.ledger_backlog b WHERE b.transfer_id = t.transfer_id)
@@ -63,32 +67,40 @@ pub struct Backlog {
     pub oldest: Option<Timestamp>,
 }
 
-/// Writes the entries of transfers that are owed them, the oldest first; how many transfers.
-pub fn catch_up(tx: &mut Tx<'_>, limit: i64) -> Result<usize, Fault> {
-    let owed = tx.query(&OWED, &[limit.into()], |row| transfers::id(row, 0))?;
-    if owed.is_empty() {
-        return Ok(0);
-    }
+/// Transfers that are owed their entries, the oldest first.
+pub fn owed(tx: &mut Tx<'_>, limit: i64) -> Result<Vec<TransferId>, Fault> {
+    tx.query(&OWED, &[limit.into()], |row| transfers::id(row, 0))
+}
+
+/// Writes the entries of those among these that are owed them.
+pub fn enter(tx: &mut Tx<'_>, wanted: &[TransferId]) -> Result<(), Fault> {
     if tx.engine() == Engine::Sqlite {
-        for statement in [&COPY, &PAID] {
-            tx.execute_rows(statement, owed.iter().map(|id| [Param::Blob(id.as_bytes())]))?;
+        for id in wanted {
+            let id = [Param::Blob(id.as_bytes())];
+            if tx.execute(&PAID, &id)? == 1 {
+                tx.execute(&COPY, &id)?;
+            }
         }
-    } else {
-        let ids: Vec<&[u8]> = owed.iter().map(|id| id.as_bytes().as_slice()).collect();
-        for statement in [&COPY, &PAID] {
-            tx.execute(statement, &[Param::Blobs(&ids)])?;
-        }
+        return Ok(());
     }
-    Ok(owed.len())
+    let wanted: Vec<&[u8]> = wanted.iter().map(|id| id.as_bytes().as_slice()).collect();
+    let taken = tx.query(&TAKE, &[Param::Blobs(&wanted)], |row| transfers::id(row, 0))?;
+    if taken.is_empty() {
+        return Ok(());
+    }
+    let taken: Vec<&[u8]> = taken.iter().map(|id| id.as_bytes().as_slice()).collect();
+    for statement in [&COPY, &PAID] {
+        tx.execute(statement, &[Param::Blobs(&taken)])?;
+    }
+    Ok(())
 }
 
-/// Whether any transfer is owed its entries.
-pub fn is_behind(tx: &mut Tx<'_>) -> Result<bool, Fault> {
-    Ok(tx.query_one(&BEHIND, &[], |_| Ok(()))?.is_some())
+pub fn newest(tx: &mut Tx<'_>) -> Result<Option<TransferId>, Fault> {
+    tx.query_one(&NEWEST, &[], |row| transfers::id(row, 0))
 }
 
-pub fn backlog(tx: &mut Tx<'_>) -> Result<Backlog, Fault> {
-    let found = tx.query_one(&BACKLOG, &[], |row| {
+pub fn backlog(tx: &mut Tx<'_>, most: i64) -> Result<Backlog, Fault> {
+    let found = tx.query_one(&BACKLOG, &[most.into()], |row| {
         Ok(Backlog { transfers: row.int(0)?, oldest: row.optional_timestamp(1)? })
     })?;
     Ok(found.unwrap_or_default())

@@ -4,6 +4,7 @@
 use guerdon_store::Stopwatch;
 use jsonwebtoken::{EncodingKey, Header};
 use serde_json::json;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -20,8 +21,26 @@ pub(crate) fn name(number: u32) -> String {
     format!("u-{:08x}", number.wrapping_mul(2_654_435_761))
 }
 
+/// What is sent.
+pub(crate) trait Requests: Send + Sync {
+    /// The request of this number on this connection, which was answered this before; none when all are used up.
+    fn request(&self, number: usize, connection: usize, address: &str, before: &str) -> Option<String>;
+}
+
 /// People in random order, each with a token.
+#[derive(Clone)]
 pub(crate) struct Crowd(Arc<Vec<Box<str>>>);
+
+impl Requests for Crowd {
+    fn request(&self, number: usize, _: usize, address: &str, _: &str) -> Option<String> {
+        // Every now and then somebody tries again.
+        let person = if number % 100 < DUPLICATES_PER_CENT { number.saturating_sub(500) } else { number };
+        let token = self.0.get(person)?;
+        Some(format!(
+            "POST /v1/events/drop/requests HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\ncontent-length: 0\r\n\r\n"
+        ))
+    }
+}
 
 impl Crowd {
     pub(crate) fn new(first: u32, people: u32, secret: &str) -> Result<Self, Box<dyn std::error::Error>> {
@@ -53,6 +72,8 @@ pub(crate) struct Outcome {
     applications: u64,
     /// Made anew, from the first moment on.
     pub(crate) accepted: u64,
+    /// Answered that it is done, from the first moment on.
+    pub(crate) done: u64,
     micros: Vec<u32>,
     cpu_seconds: f64,
 }
@@ -89,10 +110,11 @@ struct Answer {
 
 pub(crate) fn run(
     addresses: &[String],
-    crowd: &Crowd,
+    requests: &(impl Requests + Clone + 'static),
     plan: Plan,
 ) -> Result<Outcome, Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let requests: Arc<dyn Requests> = Arc::new(requests.clone());
     let next = Arc::new(AtomicUsize::new(0));
     let people = Arc::new(Semaphore::new(0));
     let started = Stopwatch::start();
@@ -101,7 +123,8 @@ pub(crate) fn run(
         for number in 0..plan.connections {
             let connection = Connection {
                 address: addresses[number % addresses.len()].clone(),
-                tokens: Arc::clone(&crowd.0),
+                number,
+                requests: Arc::clone(&requests),
                 next: Arc::clone(&next),
                 started,
                 plan,
@@ -123,10 +146,12 @@ pub(crate) fn run(
         (results, cpu_seconds)
     });
     let seconds = plan.time.as_secs_f64();
-    let mut outcome = Outcome { seconds, applications: 0, accepted: 0, micros: Vec::new(), cpu_seconds };
+    let mut outcome =
+        Outcome { seconds, applications: 0, accepted: 0, done: 0, micros: Vec::new(), cpu_seconds };
     for result in results {
         for answer in result? {
             outcome.accepted += u64::from(answer.status == 202);
+            outcome.done += u64::from(answer.status == 200);
             if answer.counts {
                 outcome.applications += 1;
                 outcome.micros.push(answer.micros);
@@ -155,7 +180,8 @@ async fn let_come(people: Arc<Semaphore>, rate: f64, started: Stopwatch) {
 
 struct Connection {
     address: String,
-    tokens: Arc<Vec<Box<str>>>,
+    number: usize,
+    requests: Arc<dyn Requests>,
     next: Arc<AtomicUsize>,
     started: Stopwatch,
     plan: Plan,
@@ -169,7 +195,7 @@ impl Connection {
         let mut stream = TcpStream::connect(address).await.map_err(|error| format!("{address}: {error}"))?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
         let mut answers = Vec::with_capacity(100_000);
-        let mut buffer = vec![0; 16 * 1024];
+        let (mut buffer, mut body) = (vec![0; 16 * 1024], 0..0);
         let end = self.plan.warm_up + self.plan.time;
         loop {
             if self.plan.rate.is_some() {
@@ -180,16 +206,15 @@ impl Connection {
             if due >= end {
                 break;
             }
-            // Every now and then somebody tries again.
-            let person = if number % 100 < DUPLICATES_PER_CENT { number.saturating_sub(500) } else { number };
-            let token = self.tokens.get(person).ok_or("the crowd is too small for this machine")?;
-            let request = format!(
-                "POST /v1/events/drop/requests HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\ncontent-length: 0\r\n\r\n"
-            );
+            let before = std::str::from_utf8(&buffer[body.clone()]).map_err(|error| error.to_string())?;
+            let request = self.requests.request(number, self.number, address, before);
+            let request = request.ok_or("the crowd is too small for this machine")?;
             stream.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
-            let status = read_answer(&mut stream, &mut buffer).await?;
-            if status != 200 && status != 202 {
-                return Err(format!("the server answered {status}"));
+            let (status, said) = read_answer(&mut stream, &mut buffer).await?;
+            body = said;
+            if !(200..300).contains(&status) {
+                let said = String::from_utf8_lossy(&buffer[body]);
+                return Err(format!("the server answered {status}: {said}"));
             }
             let answered = self.started.elapsed();
             let micros = u32::try_from(answered.saturating_sub(due).as_micros()).unwrap_or(u32::MAX);
@@ -207,8 +232,40 @@ impl Connection {
     }
 }
 
-/// Reads one answer; its status.
-async fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<u16, String> {
+/// Sends all of these over a few connections; each must be answered well.
+pub(crate) fn send_all(
+    address: &str,
+    requests: &[String],
+    connections: usize,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let chunks = requests.chunks(requests.len().div_ceil(connections).max(1));
+    runtime.block_on(async {
+        let mut tasks = Vec::new();
+        for chunk in chunks {
+            let (address, chunk) = (address.to_owned(), chunk.to_vec());
+            tasks.push(tokio::spawn(async move {
+                let mut stream = TcpStream::connect(&address).await.map_err(|error| error.to_string())?;
+                let mut buffer = vec![0; 16 * 1024];
+                for request in chunk {
+                    stream.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
+                    let (status, body) = read_answer(&mut stream, &mut buffer).await?;
+                    if !(200..300).contains(&status) {
+                        return Err(format!("{status}: {}", String::from_utf8_lossy(&buffer[body])));
+                    }
+                }
+                Ok::<_, String>(())
+            }));
+        }
+        for task in tasks {
+            task.await??;
+        }
+        Ok(())
+    })
+}
+
+/// Reads one answer; its status, and where in the buffer its body is.
+async fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<(u16, Range<usize>), String> {
     let mut filled = 0;
     loop {
         let count = stream.read(&mut buffer[filled..]).await.map_err(|error| error.to_string())?;
@@ -220,7 +277,7 @@ async fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<u16, S
             continue;
         };
         let head = std::str::from_utf8(&buffer[..end]).map_err(|error| error.to_string())?;
-        let status =
+        let status: u16 =
             head.get(9..12).and_then(|text| text.parse().ok()).ok_or("an answer without a status")?;
         let length = head
             .lines()
@@ -234,7 +291,7 @@ async fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<u16, S
             }
             filled += count;
         }
-        return Ok(status);
+        return Ok((status, end + 4..whole));
     }
 }
 
