@@ -110,7 +110,7 @@ impl Committer {
         if self.session.is_halted() {
             return;
         }
-        let tried = self.session.begin(&self.metrics).and_then(|()| {
+        let tried = self.session.begin(&self.metrics, true).and_then(|()| {
             match self.session.run(None, |tx| tx.execute(&PROBE, &[])) {
                 Ok(_) => self.finish(),
                 Err(fault) => {
@@ -196,7 +196,7 @@ impl Committer {
     }
 
     fn try_commit(&mut self, slice: &mut dyn Slice) -> Result<(), Fault> {
-        self.session.begin(&self.metrics)?;
+        self.session.begin(&self.metrics, slice.is_durable())?;
         let limit = slice.rows_limit();
         match self.session.run(limit, |tx| guarded(|| slice.run(tx))) {
             Ok(()) => self.finish(),
@@ -227,7 +227,7 @@ impl Committer {
     /// Runs the group again in one transaction, each command under a savepoint, so that only the culprit fails.
     fn isolate_with_savepoints(&mut self, slice: &mut dyn Slice) -> Result<(), Fault> {
         self.metrics.isolated_groups.inc();
-        self.session.begin(&self.metrics)?;
+        self.session.begin(&self.metrics, slice.is_durable())?;
         let limit = slice.rows_limit();
         for index in 0..slice.len() {
             let outcome = self
@@ -279,7 +279,7 @@ impl Committer {
     fn commit_one(&mut self, slice: &mut dyn Slice, index: usize) -> Result<(), Fault> {
         let mut attempt = 1;
         loop {
-            self.session.begin(&self.metrics)?;
+            self.session.begin(&self.metrics, slice.is_durable())?;
             let limit = slice.rows_limit();
             let run = self
                 .session

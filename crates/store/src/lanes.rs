@@ -25,6 +25,9 @@ pub trait Command: Send + Sync + Sized + 'static {
     const PRIORITY: Priority;
     /// Whether it finishes what another command began, and is let in whatever waits.
     const FOLLOWS: bool = false;
+    /// Whether its answer promises that it will not be lost. One that promises nothing is not waited for to be synced;
+    /// what is committed after it, and synced, makes it durable too.
+    const DURABLE: bool = true;
 
     /// Applies all of them in one transaction and answers in their order. A part whose rows several processes write
     /// does so in key order, whatever the order of the batch. An error undoes the whole batch; the committer then
@@ -79,6 +82,7 @@ pub type Pending<T> = oneshot::Receiver<Result<T, Fault>>;
 pub(crate) trait Slice: Send {
     fn name(&self) -> &'static str;
     fn rows_limit(&self) -> Option<u64>;
+    fn is_durable(&self) -> bool;
     fn len(&self) -> usize;
     /// Runs all of them and keeps their outputs.
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), Fault>;
@@ -103,6 +107,10 @@ impl<C: Command> Slice for TypedSlice<C> {
 
     fn rows_limit(&self) -> Option<u64> {
         C::PRIORITY.rows_limit()
+    }
+
+    fn is_durable(&self) -> bool {
+        C::DURABLE
     }
 
     fn len(&self) -> usize {

@@ -40,6 +40,8 @@ pub(crate) struct PgConnection {
     name: String,
     backend_pid: i32,
     call_timeout: Duration,
+    /// Whether BEGIN is to be sent with the next statement: it needs no round trip of its own.
+    begins: bool,
     /// There until the end, when it is let go without waiting for anything that hangs.
     runtime: Option<Runtime>,
 }
@@ -86,6 +88,7 @@ impl PgConnection {
             name,
             backend_pid: 0,
             call_timeout,
+            begins: false,
             runtime: Some(runtime),
         };
         connection.set_up(purpose)?;
@@ -151,7 +154,22 @@ impl PgConnection {
 
     /// Runs text of one or more statements without parameters.
     pub(crate) fn batch(&mut self, sql: &str) -> Result<(), Fault> {
+        if std::mem::take(&mut self.begins) {
+            return self.wait(self.client.batch_execute(&format!("BEGIN; {sql}")));
+        }
         self.wait(self.client.batch_execute(sql))
+    }
+
+    /// Opens a transaction with the next statement.
+    pub(crate) fn begin(&mut self) {
+        self.begins = true;
+    }
+
+    pub(crate) fn rollback(&mut self) -> Result<(), Fault> {
+        if std::mem::take(&mut self.begins) {
+            return Ok(());
+        }
+        self.batch("ROLLBACK")
     }
 
     /// The first column of the last row that the text returns.
@@ -188,7 +206,9 @@ impl PgConnection {
         params: &[Param<'_>],
     ) -> Result<u64, Fault> {
         let prepared = self.prepare(statement)?;
-        self.wait(self.client.execute(&prepared, &references(params)))
+        let begins = std::mem::take(&mut self.begins);
+        let params = references(params);
+        self.wait(with_begin(&self.client, begins, self.client.execute(&prepared, &params)))
     }
 
     pub(crate) fn query(
@@ -197,7 +217,9 @@ impl PgConnection {
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, Fault> {
         let prepared = self.prepare(statement)?;
-        self.wait(self.client.query(&prepared, &references(params)))
+        let begins = std::mem::take(&mut self.begins);
+        let params = references(params);
+        self.wait(with_begin(&self.client, begins, self.client.query(&prepared, &params)))
     }
 
     /// Ends the backend of a connection that we lost, so that what it holds is settled at once. The name makes sure
@@ -224,6 +246,21 @@ impl Drop for PgConnection {
             runtime.shutdown_background();
         }
     }
+}
+
+/// Sends BEGIN ahead of a statement where a transaction is to be opened, and waits for both.
+async fn with_begin<T>(
+    client: &Client,
+    begins: bool,
+    call: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, tokio_postgres::Error> {
+    if !begins {
+        return call.await;
+    }
+    // Sent in this order, for they are polled in this order.
+    let (begun, outcome) = futures_util::future::join(client.batch_execute("BEGIN"), call).await;
+    begun?;
+    outcome
 }
 
 fn references<'a>(params: &'a [Param<'_>]) -> Vec<&'a (dyn ToSql + Sync)> {

@@ -23,6 +23,9 @@ impl Command for Begin {
     type Output = Begun<Movement>;
     const NAME: &'static str = "begin_transfer";
     const PRIORITY: Priority = Priority::Intake;
+    // A claim that is lost was never made, and the money has not moved: whoever asks again begins again. The transfer
+    // that follows it is synced, and the claim with it.
+    const DURABLE: bool = false;
 
     fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<Self::Output>, Fault> {
         let Some(lease_ms) = batch.first().map(|begin| begin.lease_ms) else { return Ok(Vec::new()) };

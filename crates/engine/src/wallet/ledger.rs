@@ -168,6 +168,8 @@ impl Command for CatchUp {
     type Output = ();
     const NAME: &'static str = "catch_up_ledger";
     const PRIORITY: Priority = Priority::Following;
+    // Entries that are lost are owed again, for what is owed is lost no earlier.
+    const DURABLE: bool = false;
 
     fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<()>, Fault> {
         each(batch, |owed| ledger::enter(tx, &owed.0))

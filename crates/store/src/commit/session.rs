@@ -50,11 +50,12 @@ impl Session {
         Ok(Self::new(Writer::Postgres(Box::new(PostgresSession::open(config, name)?)), now))
     }
 
-    pub(crate) fn begin(&mut self, metrics: &StoreMetrics) -> Result<(), Fault> {
+    /// A transaction that need not be durable once it is committed is not waited for to be synced.
+    pub(crate) fn begin(&mut self, metrics: &StoreMetrics, durable: bool) -> Result<(), Fault> {
         match &mut self.writer {
-            Writer::Sqlite(session) => session.begin()?,
+            Writer::Sqlite(session) => session.begin(durable)?,
             Writer::Postgres(session) => {
-                session.begin(metrics)?;
+                session.begin(metrics, durable)?;
                 self.moment.slot = session.slot();
             }
         }

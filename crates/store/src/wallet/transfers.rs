@@ -18,7 +18,7 @@ macro_rules! transfer_columns {
 statements! {
     INSERT = concat!("INSERT INTO core.transfer (", transfer_columns!(), ", status)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, $12, $13, $14, $15, 'SUCCEEDED')"),
-        postgres: concat!("INSERT INTO core.transfer (", transfer_columns!(), ", status)
+        postgres: concat!("WITH made AS (INSERT INTO core.transfer (", transfer_columns!(), ", status)
         SELECT id, kind, from_id, from_slot, from_number, from_balance, to_id, to_slot, to_number, to_balance, amount, 0,
             NULLIF(refund_of, CAST('' AS BYTEA)), client, key, created_at, 'SUCCEEDED'
         FROM unnest(CAST($1 AS BYTEA[]), CAST($2 AS TEXT[]), CAST($3 AS BIGINT[]), CAST($4 AS BIGINT[]),
@@ -26,10 +26,10 @@ statements! {
             CAST($10 AS BIGINT[]), CAST($11 AS BIGINT[]), CAST($12 AS BYTEA[]), CAST($13 AS TEXT[]),
             CAST($14 AS TEXT[]), CAST($15 AS BIGINT[]))
             AS row (id, kind, from_id, from_slot, from_number, from_balance, to_id, to_slot, to_number, to_balance,
-                amount, refund_of, client, key, created_at)");
-    OWE_ENTRIES = "INSERT INTO core.ledger_backlog (transfer_id, created_at) VALUES ($1, $2)",
-        postgres: "INSERT INTO core.ledger_backlog (transfer_id, created_at)
-        SELECT id, created_at FROM unnest(CAST($1 AS BYTEA[]), CAST($2 AS BIGINT[])) AS row (id, created_at)";
+                amount, refund_of, client, key, created_at) RETURNING transfer_id, created_at)
+        INSERT INTO core.ledger_backlog (transfer_id, created_at) SELECT transfer_id, created_at FROM made");
+    /// For SQLite; PostgreSQL does it with the insert.
+    OWE_ENTRIES = "INSERT INTO core.ledger_backlog (transfer_id, created_at) VALUES ($1, $2)";
     FIND = concat!("SELECT ", transfer_columns!(), " FROM core.transfer WHERE transfer_id = $1");
     LOCK = concat!("SELECT ", transfer_columns!(), " FROM core.transfer WHERE transfer_id = $1"),
         postgres: concat!("SELECT ", transfer_columns!(), " FROM core.transfer WHERE transfer_id = $1 FOR UPDATE");
@@ -107,8 +107,7 @@ pub fn insert(tx: &mut Tx<'_>, transfers: &[Transfer]) -> Result<(), Fault> {
     let mut params = vec![Param::Blobs(&ids), Param::Texts(&kinds)];
     params.extend(columns.iter().map(|column| Param::Ints(column)));
     params.extend([Param::Blobs(&refunds), Param::Texts(&clients), Param::Texts(&keys), Param::Ints(&at)]);
-    tx.execute(&INSERT, &params)?;
-    tx.execute(&OWE_ENTRIES, &[Param::Blobs(&ids), Param::Ints(&at)]).map(drop)
+    tx.execute(&INSERT, &params).map(drop)
 }
 
 pub(super) fn id(row: &Row<'_>, column: usize) -> Result<TransferId, Fault> {

@@ -28,6 +28,8 @@ pub(super) struct PostgresSession {
     mark: i64,
     /// Unlike that of any other process, for as long as there are enough.
     slot: i64,
+    /// Whether the commit of the present transaction waits for the disk.
+    durable: bool,
 }
 
 /// As many processes as can each have rows of their own for what all of them write to.
@@ -37,8 +39,16 @@ const SLOT_LOCKS: i32 = 0x4775_6572;
 
 impl PostgresSession {
     pub(super) fn open(config: Config, name: String) -> Result<Self, Fault> {
-        let mut session =
-            Self { config, name, connections: 0, connection: None, lost: None, mark: 0, slot: 0 };
+        let mut session = Self {
+            config,
+            name,
+            connections: 0,
+            connection: None,
+            lost: None,
+            mark: 0,
+            slot: 0,
+            durable: true,
+        };
         session.connect()?;
         Ok(session)
     }
@@ -85,19 +95,17 @@ impl PostgresSession {
         }
     }
 
-    pub(super) fn begin(&mut self, metrics: &StoreMetrics) -> Result<(), Fault> {
+    pub(super) fn begin(&mut self, metrics: &StoreMetrics, durable: bool) -> Result<(), Fault> {
         if self.is_cut_off() {
             self.reconnect(metrics)?;
         }
-        let begun = self.connection()?.batch("BEGIN");
-        if begun.is_err() {
-            self.disconnect();
-        }
-        begun
+        self.durable = durable;
+        self.connection()?.begin();
+        Ok(())
     }
 
     pub(super) fn rollback(&mut self) {
-        if self.connection().and_then(|connection| connection.batch("ROLLBACK")).is_err() {
+        if self.connection().and_then(PgConnection::rollback).is_err() {
             self.disconnect();
         }
     }
@@ -105,7 +113,9 @@ impl PostgresSession {
     pub(super) fn commit(&mut self, written: bool) -> Commit {
         self.mark += 1;
         let commit = if written {
-            format!("UPDATE commit_marks SET mark = {} WHERE name = '{}'; COMMIT", self.mark, self.name)
+            // The mark goes with the transaction: not durable before it, and not after it.
+            let wait = if self.durable { "" } else { "SET LOCAL synchronous_commit = off; " };
+            format!("{wait}UPDATE commit_marks SET mark = {} WHERE name = '{}'; COMMIT", self.mark, self.name)
         } else {
             "COMMIT".into()
         };

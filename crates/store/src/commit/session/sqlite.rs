@@ -17,13 +17,15 @@ pub(super) struct SqliteSession {
     connection: Option<Connection>,
     checkpointer: Arc<Checkpointer>,
     room: LogRoom,
+    /// Whether a commit waits for the disk.
+    syncs: bool,
 }
 
 impl SqliteSession {
     pub(super) fn open(path: PathBuf, checkpointer: Arc<Checkpointer>) -> Result<Self, Fault> {
         let connection = open_watched(&path, &checkpointer)?;
         let room = LogRoom::of(&path);
-        Ok(Self { path, connection: Some(connection), checkpointer, room })
+        Ok(Self { path, connection: Some(connection), checkpointer, room, syncs: true })
     }
 
     pub(super) fn connection(&self) -> Option<&Connection> {
@@ -34,7 +36,11 @@ impl SqliteSession {
         self.connection.is_none()
     }
 
-    pub(super) fn begin(&mut self) -> Result<(), Fault> {
+    pub(super) fn begin(&mut self, durable: bool) -> Result<(), Fault> {
+        if self.syncs != durable {
+            self.batch(if durable { "PRAGMA synchronous = FULL" } else { "PRAGMA synchronous = NORMAL" })?;
+            self.syncs = durable;
+        }
         self.checkpointer.enter();
         let begun = self.batch("BEGIN IMMEDIATE");
         match begun {
@@ -81,6 +87,7 @@ impl SqliteSession {
         self.checkpointer.log_is_empty();
         self.connection = Some(connection);
         self.room = LogRoom::of(&self.path);
+        self.syncs = true;
         Ok(())
     }
 
