@@ -62,7 +62,8 @@ impl Priority {
     const fn patience(self) -> Duration {
         match self {
             Self::Intake => Duration::ZERO,
-            Self::Operator | Self::Following => Duration::from_millis(20),
+            Self::Operator => Duration::from_millis(20),
+            Self::Following => Duration::from_millis(40),
             Self::Background => Duration::from_millis(100),
         }
     }

@@ -67,7 +67,9 @@ pub fn statements(engine: Engine) -> Vec<&'static Statement> {
         Engine::Sqlite => {
             all.extend([requests::user_index::STATEMENTS, audit::user_index::STATEMENTS].concat());
         }
-        Engine::Postgres => all.extend(audit::postgres::STATEMENTS),
+        Engine::Postgres => {
+            all.extend([audit::postgres::STATEMENTS, wallet::at_once::STATEMENTS].concat());
+        }
     }
     all
 }

@@ -28,6 +28,16 @@ pub enum Publishing {
     Broker,
 }
 
+impl Publishing {
+    /// The status of a message that is written now.
+    pub(crate) const fn status(self) -> &'static str {
+        match self {
+            Self::Nobody => "SENT",
+            Self::Broker => "NEW",
+        }
+    }
+}
+
 /// What is yet to be published: how many, counted up to a limit, and since when the oldest waits.
 pub fn backlog(tx: &mut Tx<'_>, most: i64) -> Result<(i64, Option<Timestamp>), Fault> {
     let found =
@@ -57,10 +67,7 @@ pub fn append(tx: &mut Tx<'_>, batch: Batch<'_>, events: &[OutboxEvent]) -> Resu
     if events.is_empty() {
         return Ok(());
     }
-    let status = match batch.publishing {
-        Publishing::Nobody => "SENT",
-        Publishing::Broker => "NEW",
-    };
+    let status = batch.publishing.status();
     let (aggregate_type, event_type) = (batch.aggregate_type, batch.event_type);
     if tx.engine() == Engine::Sqlite {
         let rows = events.iter().map(|event| -> [Param<'_>; 8] {

@@ -14,8 +14,9 @@ use guerdon_core::wallet::{
 };
 use guerdon_core::{Code, Rejection, Timestamp};
 use guerdon_store::idempotency::{self, Finish, Only};
-use guerdon_store::outbox::{self, OutboxEvent};
-use guerdon_store::wallet::{accounts, transfers};
+use guerdon_store::outbox::Publishing;
+use guerdon_store::wallet::accounts;
+use guerdon_store::wallet::transfers::{self, Made};
 use guerdon_store::{Command, Fault, Priority, Tx, audit_log};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -49,10 +50,8 @@ pub(super) struct Done {
 
 /// What a transaction has made of some of its movements.
 #[derive(Default)]
-struct Made {
-    transfers: Vec<Transfer>,
-    /// By the type of the message.
-    news: BTreeMap<&'static str, Vec<OutboxEvent>>,
+struct Results {
+    made: Vec<Made>,
     lines: Vec<AuditEntry>,
 }
 
@@ -75,30 +74,20 @@ impl Command for Post {
             posts.iter().flat_map(|post| [post.movement.from, post.movement.to]).collect();
         let mut books = accounts::lock(tx, &wanted)?;
 
-        let mut made = Made::default();
+        let mut results = Results::default();
         let mut refused = BTreeMap::<&KeyName, Finish<'_>>::new();
         for post in &posts {
-            if let Err(rejection) = post.apply_one(tx, &mut books, &mut originals, &mut made)? {
+            if let Err(rejection) = post.apply_one(tx, &mut books, &mut originals, &mut results)? {
                 refused.insert(&post.name, post.failure(rejection));
             }
         }
-        accounts::write(tx, &books)?;
-        transfers::insert(tx, &made.transfers)?;
-        for (event_type, events) in &made.news {
-            let desk = &batch[0].desk;
-            let batch = outbox::Batch {
-                aggregate_type: "TRANSFER",
-                event_type,
-                created_at: tx.now(),
-                publishing: desk.publishing,
-            };
-            outbox::append(tx, batch, events)?;
-        }
+        let publishing = batch.first().map_or(Publishing::Nobody, |post| post.desk.publishing);
+        transfers::write(tx, &books, &results.made, publishing)?;
         let failures: Vec<_> = refused.values().cloned().collect();
         if idempotency::finish(tx, &failures, Only::Succeeded)?.len() != failures.len() {
             return Err(Fault::Inconsistent("a key that is held was finished by somebody else".into()));
         }
-        audit_log::append(tx, &made.lines)?;
+        audit_log::append(tx, &results.lines)?;
 
         let now = tx.now();
         let outcome = |(post, hoped): (&Post, Finish<'_>)| {
@@ -162,7 +151,7 @@ impl Post {
         tx: &mut Tx<'_>,
         books: &mut Books,
         originals: &mut BTreeMap<TransferId, Transfer>,
-        made: &mut Made,
+        results: &mut Results,
     ) -> Result<Result<(), Rejection>, Fault> {
         let Movement { from, to, refund_of, .. } = self.movement;
         let amount = match self.amount(originals) {
@@ -196,15 +185,9 @@ impl Post {
         let news = TransferNews::of(&transfer, &book.currency, book.scale);
         let payload = serde_json::to_string(&news).map_err(|error| inconsistent(&error))?;
         if self.operates {
-            made.lines.push(self.line(&news, tx.now())?);
+            results.lines.push(self.line(&news, tx.now())?);
         }
-        made.news.entry(self.kind.message()).or_default().push(OutboxEvent {
-            id: self.id.message_id(),
-            sequence: 1,
-            aggregate_id: self.id.to_string(),
-            payload,
-        });
-        made.transfers.push(transfer);
+        results.made.push(Made { transfer, payload });
         Ok(Ok(()))
     }
 

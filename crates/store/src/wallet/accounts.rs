@@ -34,11 +34,7 @@ statements! {
     LOCK_BOOKS = concat!("SELECT ", book_columns!(), " FROM core.account WHERE account_id = $1"),
         postgres: concat!("SELECT ", book_columns!(), " FROM core.account WHERE account_id = ANY(CAST($1 AS BIGINT[]))
         ORDER BY account_id FOR UPDATE");
-    WRITE_BOOKS = "UPDATE core.account SET balance = $2, entries = $3, changed_at = $4 WHERE account_id = $1",
-        postgres: "UPDATE core.account a SET balance = row.balance, entries = row.entries, changed_at = row.changed_at
-        FROM unnest(CAST($1 AS BIGINT[]), CAST($2 AS BIGINT[]), CAST($3 AS BIGINT[]), CAST($4 AS BIGINT[]))
-            AS row (id, balance, entries, changed_at)
-        WHERE a.account_id = row.id";
+    WRITE_BOOKS = "UPDATE core.account SET balance = $2, entries = $3, changed_at = $4 WHERE account_id = $1";
     MAKE_SLOT = "INSERT INTO core.account_slot (account_id, slot, balance, entries, changed_at) VALUES ($1, $2, 0, 0, 0)
         ON CONFLICT (account_id, slot) DO NOTHING";
     LOCK_SLOT = "SELECT balance, entries, changed_at FROM core.account_slot WHERE account_id = $1 AND slot = $2",
@@ -188,7 +184,17 @@ pub fn lock(tx: &mut Tx<'_>, ids: &BTreeSet<AccountId>) -> Result<Books, Fault> 
 }
 
 /// Writes what changed in accounts that are held, each of them once.
-pub fn write(tx: &mut Tx<'_>, books: &Books) -> Result<(), Fault> {
+pub(super) fn write(tx: &mut Tx<'_>, books: &Books) -> Result<(), Fault> {
+    let accounts = write_slots(tx, books)?;
+    let count = accounts.len();
+    let rows = accounts.into_iter().map(|book| {
+        [book.account.number().into(), book.balance.into(), book.entries.into(), book.changed_at.into()]
+    });
+    expect_rows(tx.execute_rows(&WRITE_BOOKS, rows)?, count)
+}
+
+/// Writes what changed in slots that are held; the accounts whose own row is still to be written.
+pub(super) fn write_slots<'b>(tx: &mut Tx<'_>, books: &'b Books) -> Result<Vec<&'b Book>, Fault> {
     let (slots, accounts): (Vec<_>, Vec<_>) = books.changed().into_iter().partition(|book| book.slot > 0);
     for book in slots {
         let params = [
@@ -200,26 +206,10 @@ pub fn write(tx: &mut Tx<'_>, books: &Books) -> Result<(), Fault> {
         ];
         expect_rows(tx.execute(&WRITE_SLOT, &params)?, 1)?;
     }
-    if accounts.is_empty() {
-        return Ok(());
-    }
-    let count = accounts.len();
-    if tx.engine() == Engine::Sqlite {
-        let rows = accounts.into_iter().map(|book| {
-            [book.account.number().into(), book.balance.into(), book.entries.into(), book.changed_at.into()]
-        });
-        return expect_rows(tx.execute_rows(&WRITE_BOOKS, rows)?, count);
-    }
-    let list = |value: fn(&Book) -> i64| accounts.iter().map(|book| value(book)).collect::<Vec<_>>();
-    let ids = list(|book| book.account.number());
-    let balances = list(|book| book.balance);
-    let entries = list(|book| book.entries);
-    let changed = list(|book| book.changed_at.as_millis());
-    let params = [&ids, &balances, &entries, &changed].map(|list| Param::Ints(list));
-    expect_rows(tx.execute(&WRITE_BOOKS, &params)?, count)
+    Ok(accounts)
 }
 
-fn expect_rows(changed: u64, wanted: usize) -> Result<(), Fault> {
+pub(super) fn expect_rows(changed: u64, wanted: usize) -> Result<(), Fault> {
     if usize::try_from(changed) == Ok(wanted) {
         return Ok(());
     }

@@ -35,13 +35,14 @@ macro_rules! copy_entries {
 
 statements! {
     OWED = "SELECT transfer_id FROM core.ledger_backlog ORDER BY transfer_id LIMIT $1";
-    /// What another process is at is left to it.
-    TAKE = "SELECT transfer_id FROM core.ledger_backlog WHERE transfer_id = $1",
-        postgres: "SELECT transfer_id FROM core.ledger_backlog WHERE transfer_id = ANY(CAST($1 AS BYTEA[]))
-        ORDER BY transfer_id FOR UPDATE SKIP LOCKED";
-    COPY = copy_entries!("transfer_id = $1"), postgres: copy_entries!("transfer_id = ANY(CAST($1 AS BYTEA[]))");
-    PAID = "DELETE FROM core.ledger_backlog WHERE transfer_id = $1",
-        postgres: "DELETE FROM core.ledger_backlog WHERE transfer_id = ANY(CAST($1 AS BYTEA[]))";
+    /// On PostgreSQL for many at once, with what takes them off the backlog; what another process is at is left to it.
+    COPY = copy_entries!("transfer_id = $1"),
+        postgres: concat!("WITH paid AS (DELETE FROM core.ledger_backlog WHERE transfer_id IN (
+            SELECT transfer_id FROM core.ledger_backlog WHERE transfer_id = ANY(CAST($1 AS BYTEA[]))
+            ORDER BY transfer_id FOR UPDATE SKIP LOCKED) RETURNING transfer_id) ",
+            copy_entries!("transfer_id IN (SELECT transfer_id FROM paid)"));
+    /// For SQLite.
+    PAID = "DELETE FROM core.ledger_backlog WHERE transfer_id = $1";
     NEWEST = "SELECT transfer_id FROM core.transfer ORDER BY transfer_id DESC LIMIT 1";
     /// Counted up to a limit: it is looked at every second, also when much is owed.
     BACKLOG = "SELECT COUNT(*), MIN(created_at) FROM (
@@ -84,15 +85,7 @@ pub fn enter(tx: &mut Tx<'_>, wanted: &[TransferId]) -> Result<(), Fault> {
         return Ok(());
     }
     let wanted: Vec<&[u8]> = wanted.iter().map(|id| id.as_bytes().as_slice()).collect();
-    let taken = tx.query(&TAKE, &[Param::Blobs(&wanted)], |row| transfers::id(row, 0))?;
-    if taken.is_empty() {
-        return Ok(());
-    }
-    let taken: Vec<&[u8]> = taken.iter().map(|id| id.as_bytes().as_slice()).collect();
-    for statement in [&COPY, &PAID] {
-        tx.execute(statement, &[Param::Blobs(&taken)])?;
-    }
-    Ok(())
+    tx.execute(&COPY, &[Param::Blobs(&wanted)]).map(drop)
 }
 
 pub fn newest(tx: &mut Tx<'_>) -> Result<Option<TransferId>, Fault> {

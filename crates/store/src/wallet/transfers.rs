@@ -2,11 +2,14 @@
 
 use crate::database::Engine;
 use crate::fault::Fault;
+use crate::outbox::{self, OutboxEvent, Publishing};
 use crate::param::{Param, Row};
 use crate::statement::statements;
 use crate::tx::Tx;
-use guerdon_core::wallet::{AccountId, Entry, Posted, Transfer, TransferId, TransferKind};
+use crate::wallet::{accounts, at_once};
+use guerdon_core::wallet::{AccountId, Books, Entry, Posted, Transfer, TransferId, TransferKind};
 use guerdon_core::{IdempotencyKey, UserId};
+use std::collections::BTreeSet;
 
 macro_rules! transfer_columns {
     () => {
@@ -17,18 +20,7 @@ macro_rules! transfer_columns {
 
 statements! {
     INSERT = concat!("INSERT INTO core.transfer (", transfer_columns!(), ", status)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, $12, $13, $14, $15, 'SUCCEEDED')"),
-        postgres: concat!("WITH made AS (INSERT INTO core.transfer (", transfer_columns!(), ", status)
-        SELECT id, kind, from_id, from_slot, from_number, from_balance, to_id, to_slot, to_number, to_balance, amount, 0,
-            NULLIF(refund_of, CAST('' AS BYTEA)), client, key, created_at, 'SUCCEEDED'
-        FROM unnest(CAST($1 AS BYTEA[]), CAST($2 AS TEXT[]), CAST($3 AS BIGINT[]), CAST($4 AS BIGINT[]),
-            CAST($5 AS BIGINT[]), CAST($6 AS BIGINT[]), CAST($7 AS BIGINT[]), CAST($8 AS BIGINT[]), CAST($9 AS BIGINT[]),
-            CAST($10 AS BIGINT[]), CAST($11 AS BIGINT[]), CAST($12 AS BYTEA[]), CAST($13 AS TEXT[]),
-            CAST($14 AS TEXT[]), CAST($15 AS BIGINT[]))
-            AS row (id, kind, from_id, from_slot, from_number, from_balance, to_id, to_slot, to_number, to_balance,
-                amount, refund_of, client, key, created_at) RETURNING transfer_id, created_at)
-        INSERT INTO core.ledger_backlog (transfer_id, created_at) SELECT transfer_id, created_at FROM made");
-    /// For SQLite; PostgreSQL does it with the insert.
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, $12, $13, $14, $15, 'SUCCEEDED')");
     OWE_ENTRIES = "INSERT INTO core.ledger_backlog (transfer_id, created_at) VALUES ($1, $2)";
     FIND = concat!("SELECT ", transfer_columns!(), " FROM core.transfer WHERE transfer_id = $1");
     LOCK = concat!("SELECT ", transfer_columns!(), " FROM core.transfer WHERE transfer_id = $1"),
@@ -50,64 +42,63 @@ pub fn refund(tx: &mut Tx<'_>, id: TransferId, amount: i64) -> Result<bool, Faul
     Ok(tx.execute(&REFUND, &[Param::Blob(id.as_bytes()), amount.into()])? == 1)
 }
 
-/// Writes transfers; the ledger owes them their entries from here on.
-pub fn insert(tx: &mut Tx<'_>, transfers: &[Transfer]) -> Result<(), Fault> {
-    if transfers.is_empty() {
+/// A transfer that was just made, and what others are told of it.
+#[derive(Clone, Debug)]
+pub struct Made {
+    pub transfer: Transfer,
+    pub payload: String,
+}
+
+/// Writes what a transaction has made of its movements: the accounts that it holds, the transfers, what the ledger owes
+/// them, and the messages for others.
+pub fn write(tx: &mut Tx<'_>, books: &Books, made: &[Made], publishing: Publishing) -> Result<(), Fault> {
+    if made.is_empty() {
         return Ok(());
     }
-    if tx.engine() == Engine::Sqlite {
-        let rows = transfers.iter().map(|transfer| -> [Param<'_>; 15] {
-            let Posted { from, to, amount, at } = transfer.posted;
-            [
-                Param::Blob(transfer.id.as_bytes()),
-                transfer.kind.as_str().into(),
-                from.account.number().into(),
-                from.slot.into(),
-                from.number.into(),
-                from.balance.into(),
-                to.account.number().into(),
-                to.slot.into(),
-                to.number.into(),
-                to.balance.into(),
-                amount.into(),
-                transfer.refund_of.as_ref().map_or(Param::Null, |id| Param::Blob(id.as_bytes())),
-                transfer.client.as_str().into(),
-                transfer.key.as_str().into(),
-                at.into(),
-            ]
-        });
-        tx.execute_rows(&INSERT, rows)?;
-        let owed =
-            transfers.iter().map(|transfer| [Param::Blob(transfer.id.as_bytes()), transfer.posted.at.into()]);
-        return tx.execute_rows(&OWE_ENTRIES, owed).map(drop);
+    if tx.engine() == Engine::Postgres {
+        return at_once::write(tx, books, made, publishing);
     }
-    let numbers = |value: fn(&Posted) -> i64| {
-        transfers.iter().map(|transfer| value(&transfer.posted)).collect::<Vec<_>>()
-    };
-    let columns = [
-        numbers(|posted| posted.from.account.number()),
-        numbers(|posted| posted.from.slot),
-        numbers(|posted| posted.from.number),
-        numbers(|posted| posted.from.balance),
-        numbers(|posted| posted.to.account.number()),
-        numbers(|posted| posted.to.slot),
-        numbers(|posted| posted.to.number),
-        numbers(|posted| posted.to.balance),
-        numbers(|posted| posted.amount),
-    ];
-    let at = numbers(|posted| posted.at.as_millis());
-    let ids: Vec<&[u8]> = transfers.iter().map(|transfer| transfer.id.as_bytes().as_slice()).collect();
-    let kinds: Vec<_> = transfers.iter().map(|transfer| transfer.kind.as_str()).collect();
-    let refunds: Vec<&[u8]> = transfers
+    accounts::write(tx, books)?;
+    let rows = made.iter().map(|Made { transfer, .. }| -> [Param<'_>; 15] {
+        let Posted { from, to, amount, at } = transfer.posted;
+        [
+            Param::Blob(transfer.id.as_bytes()),
+            transfer.kind.as_str().into(),
+            from.account.number().into(),
+            from.slot.into(),
+            from.number.into(),
+            from.balance.into(),
+            to.account.number().into(),
+            to.slot.into(),
+            to.number.into(),
+            to.balance.into(),
+            amount.into(),
+            transfer.refund_of.as_ref().map_or(Param::Null, |id| Param::Blob(id.as_bytes())),
+            transfer.client.as_str().into(),
+            transfer.key.as_str().into(),
+            at.into(),
+        ]
+    });
+    tx.execute_rows(&INSERT, rows)?;
+    let owed = made
         .iter()
-        .map(|transfer| transfer.refund_of.as_ref().map_or(&[] as &[u8], |id| id.as_bytes()))
-        .collect();
-    let clients: Vec<_> = transfers.iter().map(|transfer| transfer.client.as_str()).collect();
-    let keys: Vec<_> = transfers.iter().map(|transfer| transfer.key.as_str()).collect();
-    let mut params = vec![Param::Blobs(&ids), Param::Texts(&kinds)];
-    params.extend(columns.iter().map(|column| Param::Ints(column)));
-    params.extend([Param::Blobs(&refunds), Param::Texts(&clients), Param::Texts(&keys), Param::Ints(&at)]);
-    tx.execute(&INSERT, &params).map(drop)
+        .map(|Made { transfer, .. }| [Param::Blob(transfer.id.as_bytes()), transfer.posted.at.into()]);
+    tx.execute_rows(&OWE_ENTRIES, owed)?;
+    let created_at = tx.now();
+    for event_type in TransferKind::ALL.iter().map(|kind| kind.message()).collect::<BTreeSet<_>>() {
+        let of_type = made.iter().filter(|made| made.transfer.kind.message() == event_type);
+        let events: Vec<_> = of_type
+            .map(|Made { transfer, payload }| OutboxEvent {
+                id: transfer.id.message_id(),
+                sequence: 1,
+                aggregate_id: transfer.id.to_string(),
+                payload: payload.clone(),
+            })
+            .collect();
+        let batch = outbox::Batch { aggregate_type: "TRANSFER", event_type, created_at, publishing };
+        outbox::append(tx, batch, &events)?;
+    }
+    Ok(())
 }
 
 pub(super) fn id(row: &Row<'_>, column: usize) -> Result<TransferId, Fault> {
