@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use guerdon_core::Timestamp;
 use guerdon_core::wallet::TransferId;
 use guerdon_store::wallet::ledger;
-use guerdon_store::{Command, Fault, Priority, Tx, each, outbox};
+use guerdon_store::{Command, Fault, Priority, Stopwatch, Tx, each, outbox};
 use prometheus_client::metrics::gauge::Gauge;
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
@@ -31,6 +31,8 @@ pub(super) struct Clerk {
     /// where it is full of the remains of what was done, so it is only looked at now and then.
     told: Mutex<VecDeque<TransferId>>,
     news: Notify,
+    /// When the backlog was last looked at.
+    looked: Mutex<Option<Stopwatch>>,
     walk: Mutex<Walk>,
 }
 
@@ -50,6 +52,16 @@ impl Clerk {
         self.news.notify_one();
     }
 
+    /// Whether it is time to look at the backlog, also while there is always something else to do.
+    fn looks(&self) -> bool {
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = looked.is_none_or(|looked| looked.elapsed() >= REST);
+        if due {
+            *looked = Some(Stopwatch::start());
+        }
+        due
+    }
+
     fn next(&self) -> Vec<TransferId> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let count = told.len().min(CHUNK);
@@ -61,13 +73,13 @@ impl Engine {
     /// Writes the entries that are owed, as soon as there are any.
     pub(crate) async fn catch_up_ledger(self: Arc<Self>) {
         let clerk = &self.desk.ledger;
-        let told = tokio::time::timeout(REST, clerk.news.notified()).await.is_ok();
+        let _ = tokio::time::timeout(REST, clerk.news.notified()).await;
         let mut entered = Ok(());
-        if !told {
-            entered = self.enter_leftovers().await;
-        }
-        loop {
+        while entered.is_ok() {
             let transfers = clerk.next();
+            if clerk.looks() {
+                entered = self.enter_leftovers().await;
+            }
             if transfers.is_empty() || entered.is_err() {
                 break;
             }
