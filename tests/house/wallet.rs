@@ -55,10 +55,11 @@ pub(crate) fn balance(api: &Api, account: i64) -> String {
 }
 
 /// Two people with an account each, of two decimals; the first has 100.
-fn two_people(cluster: &Cluster) -> (i64, i64) {
+pub(crate) fn two_people(cluster: &Cluster) -> (i64, i64) {
     let operator = cluster.operator(0);
     let (ann, bob) = (open_account(&operator, "ann", "KRW", 2), open_account(&operator, "bob", "KRW", 2));
     deposit(&operator, ann, "100", "first").expect(200);
+    until_entered(cluster);
     (ann, bob)
 }
 

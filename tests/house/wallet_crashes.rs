@@ -2,7 +2,7 @@
 
 use crate::audit::assert_clean;
 use crate::support::{BINARY, Cluster, at_once, for_every_setup};
-use crate::wallet::{balance, deposit, new_key, open_account, person, transfer, until_entered};
+use crate::wallet::{balance, deposit, new_key, person, transfer, two_people, until_entered};
 use guerdon_harness::{Server, ServerOptions, TestEngine, until};
 use serde_json::json;
 use std::io::Write;
@@ -15,15 +15,6 @@ for_every_setup! {
     killed_between_the_work_and_the_ledger
     a_deposit_that_broke_is_taken_over
     a_watchdog_in_a_hurry
-}
-
-/// Ann with 100, Bob with nothing.
-fn two_people(cluster: &Cluster) -> (i64, i64) {
-    let operator = cluster.operator(0);
-    let (ann, bob) = (open_account(&operator, "ann", "KRW", 2), open_account(&operator, "bob", "KRW", 2));
-    deposit(&operator, ann, "100", "first").expect(200);
-    until_entered(cluster);
-    (ann, bob)
 }
 
 /// Kills every server and starts as many again.

@@ -3,7 +3,7 @@
 use crate::load;
 use guerdon_core::idempotency::StoredAnswer;
 use guerdon_core::{EventId, UserId};
-use guerdon_engine::{Clock, Engine, EngineMetrics, EngineOptions, UnknownUsers, WalletOptions};
+use guerdon_engine::{Clock, Engine, EngineMetrics, EngineOptions, KeyOptions, UnknownUsers};
 use guerdon_store::{Database, Stopwatch, Store, StoreMetrics, StoreOptions};
 use prometheus_client::registry::Registry;
 use std::ops::Range;
@@ -33,9 +33,9 @@ pub(super) fn fill(
         requests_ttl: Duration::from_hours(24),
         requests_ttl_after_event: Duration::from_hours(24),
         allocations_lease: Duration::from_mins(1),
-        wallet: WalletOptions {
-            key_ttl: Duration::from_mins(20),
-            timeout: Duration::from_mins(1),
+        keys: KeyOptions {
+            ttl: Duration::from_mins(20),
+            lease: Duration::from_mins(1),
             watchdog_interval: Duration::from_mins(1),
             render: |rejection, _| StoredAnswer { status: 422, body: rejection.to_string().into() },
         },

@@ -10,8 +10,10 @@ use crate::id::{IdempotencyKey, UserId};
 use crate::named::named;
 use crate::rejection::Rejection;
 use crate::time::Timestamp;
+use serde::Serialize;
 use std::fmt;
 use std::sync::Arc;
+use utoipa::ToSchema;
 
 named! {
     /// What a key is for; the same text may be used for different things.
@@ -54,6 +56,16 @@ impl fmt::Display for KeyName {
 pub struct StoredAnswer {
     pub status: u16,
     pub body: Arc<str>,
+}
+
+/// What the caller reads for as long as somebody is at it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct InProgress {
+    pub status: &'static str,
+}
+
+impl InProgress {
+    pub const VIEW: Self = Self { status: "IN_PROGRESS" };
 }
 
 /// What is known of a key.

@@ -4,14 +4,16 @@ use crate::clock::Clock;
 use crate::draws::UnderWay;
 use crate::entropy::Entropy;
 use crate::failure::Failure;
+use crate::idempotency::{KeyOptions, Keys};
 use crate::loops::Loops;
 use crate::metrics::EngineMetrics;
 use crate::requests::{Intake, Watch};
 use crate::users::{UnknownUsers, UserBook};
-use crate::wallet::{Desk, WalletOptions};
+use crate::wallet::Desk;
 use guerdon_core::Timestamp;
 use guerdon_core::draw::Secret;
 use guerdon_core::requests::RequestId;
+use guerdon_core::wallet::timed_out;
 use guerdon_store::{Command, Engine as Database, Fault, Store, Tx};
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +43,7 @@ pub struct EngineOptions {
     pub requests_ttl_after_event: Duration,
     /// How long a new delivery is left to whoever made it before the retry batch takes it up.
     pub allocations_lease: Duration,
-    pub wallet: WalletOptions,
+    pub keys: KeyOptions,
 }
 
 pub struct Engine {
@@ -53,6 +55,7 @@ pub struct Engine {
     intake: Arc<Intake>,
     pub(crate) watch: Watch,
     pub(crate) draws: UnderWay,
+    pub(crate) keys: Arc<Keys>,
     pub(crate) desk: Arc<Desk>,
     /// Held by whoever works out a draw's winners again.
     pub(crate) documents: tokio::sync::Semaphore,
@@ -74,7 +77,8 @@ impl Engine {
         let loops = Loops::default();
         let intake = Arc::new(Intake::new(&options, store.engine()));
         let (watch, draws) = (Watch::default(), UnderWay::default());
-        let desk = Arc::new(Desk::new(options.wallet, intake.publishing, metrics.clone()));
+        let keys = Arc::new(Keys::new(options.keys, metrics.clone(), timed_out));
+        let desk = Arc::new(Desk::new(Arc::clone(&keys), intake.publishing));
         let engine = Arc::new(Self {
             store,
             clock,
@@ -84,6 +88,7 @@ impl Engine {
             intake,
             watch,
             draws,
+            keys,
             desk,
             documents: tokio::sync::Semaphore::new(DOCUMENTS_AT_ONCE),
             auditing: tokio::sync::Mutex::default(),
@@ -107,7 +112,7 @@ impl Engine {
             SWEEP_INTERVAL,
             |engine| async move { engine.sweep_requests().await },
         );
-        engine.every("wallet_watchdog", options.wallet.watchdog_interval, |engine| async move {
+        engine.every("wallet_watchdog", options.keys.watchdog_interval, |engine| async move {
             engine.end_overdue_keys().await;
         });
         engine.every("idempotency_sweeper", SWEEP_INTERVAL, |engine| async move {

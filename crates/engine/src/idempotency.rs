@@ -6,10 +6,8 @@
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::metrics::{EngineMetrics, OutcomeLabels};
-use crate::wallet::Desk;
 use guerdon_core::hash::Hash;
 use guerdon_core::idempotency::{Advice, KeyName, Scope, Step, StoredAnswer, step};
-use guerdon_core::wallet::timed_out;
 use guerdon_core::{Code, IdempotencyKey, Rejection, Timestamp, UserId};
 use guerdon_store::idempotency::{self, Claim, Finish, Only, Overdue};
 use guerdon_store::{Command, Fault, Priority, Tx, each};
@@ -20,6 +18,48 @@ use std::time::Duration;
 /// Turns a refusal into the answer that is stored, with an id under which our logs tell of it. It comes from whoever
 /// speaks to clients.
 pub type RenderProblem = fn(&Rejection, &str) -> StoredAnswer;
+
+#[derive(Clone, Copy, Debug)]
+pub struct KeyOptions {
+    /// How long an issued key can be claimed.
+    pub ttl: Duration,
+    /// How long work under a key may take.
+    pub lease: Duration,
+    pub watchdog_interval: Duration,
+    pub render: RenderProblem,
+}
+
+/// What everybody needs at hand who does something under a key.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    pub(crate) options: KeyOptions,
+    pub(crate) metrics: EngineMetrics,
+    /// What is said of work that the watchdog ended, by the part whose keys we issue.
+    overdue: fn() -> Rejection,
+}
+
+impl Keys {
+    pub(crate) fn new(options: KeyOptions, metrics: EngineMetrics, overdue: fn() -> Rejection) -> Self {
+        Self { options, metrics, overdue }
+    }
+
+    pub(crate) fn lease_ms(&self) -> i64 {
+        millis(self.options.lease)
+    }
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// What became of a call that brought a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Carried {
+    /// The answer that was stored, now or earlier.
+    Answered(StoredAnswer),
+    /// Somebody is at it.
+    InProgress,
+}
 
 /// How long answers are kept after they were given.
 pub(crate) const RETENTION: Duration = Duration::from_hours(30 * 24);
@@ -135,14 +175,14 @@ impl Engine {
     ) -> Result<(IdempotencyKey, Timestamp), Failure> {
         let key = IdempotencyKey::parse(self.new_id()).map_err(Fault::Inconsistent)?;
         let name = KeyName { key: key.clone(), client, scope };
-        let expires_at = self.commit(Issue { name, ttl_ms: self.desk.options.key_ttl_ms() }).await?;
+        let expires_at = self.commit(Issue { name, ttl_ms: millis(self.keys.options.ttl) }).await?;
         Ok((key, expires_at))
     }
 
     /// The watchdog: work that was not finished in time has failed, and can never be finished.
     pub(crate) async fn end_overdue_keys(&self) {
         loop {
-            match self.commit(EndOverdue { desk: Arc::clone(&self.desk) }).await {
+            match self.commit(EndOverdue(Arc::clone(&self.keys))).await {
                 Ok(ended) if i64::try_from(ended.len()).is_ok_and(|count| count >= CHUNK) => {}
                 Ok(_) => return,
                 Err(failure) => {
@@ -155,8 +195,7 @@ impl Engine {
 
     /// Removes keys whose answers were kept long enough.
     pub(crate) async fn forget_old_keys(&self) {
-        let retention = i64::try_from(RETENTION.as_millis()).unwrap_or(i64::MAX);
-        let before = self.now().plus_millis(-retention);
+        let before = self.now().plus_millis(-millis(RETENTION));
         let forgotten = async {
             while self.commit(Forget { before }).await? >= CHUNK.unsigned_abs() {}
             Ok::<_, Failure>(())
@@ -187,9 +226,7 @@ impl Command for Issue {
     }
 }
 
-pub(crate) struct EndOverdue {
-    pub(crate) desk: Arc<Desk>,
-}
+pub(crate) struct EndOverdue(pub(crate) Arc<Keys>);
 
 impl Command for EndOverdue {
     /// Whose work was ended.
@@ -198,7 +235,7 @@ impl Command for EndOverdue {
     const PRIORITY: Priority = Priority::Background;
 
     fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<Self::Output>, Fault> {
-        each(batch, |end| {
+        each(batch, |Self(keys)| {
             let now = tx.now();
             let overdue = idempotency::overdue(tx, now, CHUNK)?;
             let finishes: Vec<_> = overdue
@@ -207,7 +244,7 @@ impl Command for EndOverdue {
                     name: &overdue.name,
                     epoch: overdue.epoch,
                     // Nobody's call: the key is what our logs know it by.
-                    answer: (end.desk.options.render)(&timed_out(), overdue.name.key.as_str()),
+                    answer: (keys.options.render)(&(keys.overdue)(), overdue.name.key.as_str()),
                     error: Some(Code::Timeout),
                 })
                 .collect();
@@ -222,10 +259,10 @@ impl Command for EndOverdue {
     }
 
     fn committed(done: &[(&Self, &Self::Output)]) {
-        for (end, ended) in done {
+        for (Self(keys), ended) in done {
             for (Overdue { name, .. }, millis) in *ended {
                 tracing::warn!(idempotency_key = %name.key, client = %name.client, millis, "ended by the watchdog");
-                note_finished(&end.desk.metrics, name.scope, Some(Code::Timeout), *millis);
+                note_finished(&keys.metrics, name.scope, Some(Code::Timeout), *millis);
             }
         }
     }

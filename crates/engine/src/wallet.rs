@@ -15,12 +15,11 @@ pub use reads::EntryPlace;
 
 use crate::engine::{Engine, STORE_TIMEOUT};
 use crate::failure::Failure;
-use crate::idempotency::{Begun, RenderProblem, Work};
-use crate::metrics::EngineMetrics;
+use crate::idempotency::{Begun, Carried, Keys, Work};
 use begin::Begin;
 use guerdon_core::IdempotencyKey;
 use guerdon_core::audit::Actor;
-use guerdon_core::idempotency::{KeyName, StoredAnswer};
+use guerdon_core::idempotency::KeyName;
 use guerdon_core::wallet::{Asking, Movement, TransferId, Wish};
 use guerdon_store::Fault;
 use guerdon_store::outbox::Publishing;
@@ -31,53 +30,23 @@ use std::time::Duration;
 /// Between two tries to finish what was claimed.
 const RETRY: Duration = Duration::from_millis(100);
 
-#[derive(Clone, Copy, Debug)]
-pub struct WalletOptions {
-    /// How long an issued key can be claimed.
-    pub key_ttl: Duration,
-    /// How long work under a key may take.
-    pub timeout: Duration,
-    pub watchdog_interval: Duration,
-    pub render: RenderProblem,
-}
-
-impl WalletOptions {
-    pub(crate) fn key_ttl_ms(&self) -> i64 {
-        millis(self.key_ttl)
-    }
-}
-
-fn millis(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
-}
-
 /// What every transfer needs at hand.
 #[derive(Debug)]
 pub(crate) struct Desk {
-    pub(crate) options: WalletOptions,
-    pub(crate) metrics: EngineMetrics,
+    keys: Arc<Keys>,
     publishing: Publishing,
     ledger: ledger::Clerk,
 }
 
 impl Desk {
-    pub(crate) fn new(options: WalletOptions, publishing: Publishing, metrics: EngineMetrics) -> Self {
-        Self { options, metrics, publishing, ledger: ledger::Clerk::default() }
+    pub(crate) fn new(keys: Arc<Keys>, publishing: Publishing) -> Self {
+        Self { keys, publishing, ledger: ledger::Clerk::default() }
     }
 
     /// Tells the ledger of transfers that it owes entries.
     fn owe(&self, transfers: impl Iterator<Item = TransferId>) {
         self.ledger.owe(transfers);
     }
-}
-
-/// What became of a call that brought a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Carried {
-    /// The answer that was stored, now or earlier.
-    Answered(StoredAnswer),
-    /// Somebody is at it.
-    InProgress,
 }
 
 /// A call that wants something done once.
@@ -114,7 +83,7 @@ impl Engine {
                 wish: call.wish,
                 asking: call.asking.clone(),
                 resource: self.new_resource(),
-                lease_ms: millis(self.desk.options.timeout),
+                lease_ms: self.keys.lease_ms(),
             };
             let work = match self.commit_patiently(begin).await? {
                 Begun::Work(work) => work,
@@ -134,7 +103,7 @@ impl Engine {
     /// Tries for as long as the claim's lease lasts: nobody else will. To try again does no harm, since a claim is only
     /// finished once.
     async fn post_claimed(&self, call: &Call, work: &Work<Movement>) -> Result<Posting, Failure> {
-        let deadline = work.started_at.plus_millis(millis(self.desk.options.timeout));
+        let deadline = work.started_at.plus_millis(self.keys.lease_ms());
         loop {
             let failure = match self.commit_patiently(self.post(call, work)).await {
                 Ok(posting) => return Ok(posting),

@@ -8,7 +8,7 @@ mod value;
 pub(crate) use read::Source;
 pub(crate) use table::DEVELOPMENT_SECRET;
 
-use guerdon_engine::{EngineOptions, UnknownUsers, WalletOptions};
+use guerdon_engine::{EngineOptions, KeyOptions, UnknownUsers};
 use guerdon_server::{AuthOptions, HttpOptions};
 use guerdon_store::{Database, StoreOptions};
 use read::Values;
@@ -71,9 +71,9 @@ impl Settings {
                 requests_ttl: values.duration("requests.ttl"),
                 requests_ttl_after_event: values.duration("requests.ttlAfterEvent"),
                 allocations_lease: values.duration("allocations.lease"),
-                wallet: WalletOptions {
-                    key_ttl: values.duration("wallet.keyTtl"),
-                    timeout: values.duration("wallet.timeout"),
+                keys: KeyOptions {
+                    ttl: values.duration("wallet.keyTtl"),
+                    lease: values.duration("wallet.timeout"),
                     watchdog_interval: values.duration("wallet.watchdogInterval"),
                     render: guerdon_server::stored_problem,
                 },

@@ -7,8 +7,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use guerdon_core::idempotency::{Advice, StoredAnswer};
-use guerdon_core::wallet::view::InProgress;
+use guerdon_core::idempotency::{Advice, InProgress, StoredAnswer};
 use guerdon_core::{Code, IdempotencyKey, Rejection};
 use guerdon_engine::{Carried, Failure};
 

@@ -32,16 +32,6 @@ impl Receipt {
     }
 }
 
-/// What the caller reads for as long as somebody is at it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct InProgress {
-    pub status: &'static str,
-}
-
-impl InProgress {
-    pub const VIEW: Self = Self { status: "IN_PROGRESS" };
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AccountView {

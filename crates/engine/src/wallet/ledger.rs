@@ -2,13 +2,10 @@
 
 use crate::engine::Engine;
 use crate::failure::Failure;
-use guerdon_core::Timestamp;
 use guerdon_core::wallet::TransferId;
 use guerdon_store::wallet::ledger;
-use guerdon_store::{Command, Fault, Priority, Stopwatch, Tx, each, outbox};
-use prometheus_client::metrics::gauge::Gauge;
+use guerdon_store::{Command, Fault, Priority, Stopwatch, Tx, each};
 use std::collections::VecDeque;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -21,8 +18,6 @@ const REST: Duration = Duration::from_secs(1);
 const TOLD_MAX: usize = 20_000;
 /// Transfers that are looked at in one step of the walk.
 const WALKED: i64 = 250;
-/// Backlogs are counted up to this: more is as bad.
-const COUNTED: i64 = 10_000;
 
 /// What the ledger's loop knows.
 #[derive(Debug, Default)]
@@ -143,7 +138,7 @@ impl Engine {
             if !lacking.is_empty() {
                 tracing::warn!(transfers = ?lacking, "transfers without their entries in the ledger");
                 let owed = self.commit(Owe(lacking)).await?;
-                self.desk.metrics.ledger_repairs.inc_by(owed);
+                self.metrics.ledger_repairs.inc_by(owed);
             }
             // Those that were made after the walk began are for the next one.
             let more = last.is_some() && last < up_to;
@@ -155,23 +150,6 @@ impl Engine {
             tracing::debug!(%failure, "the ledger is looked through later");
         }
     }
-
-    /// Looks at how far the ledger and the outbox are behind.
-    pub(crate) async fn take_figures(&self) {
-        let now = self.now();
-        let looked = self.read(|tx| Ok((ledger::backlog(tx, COUNTED)?, outbox::backlog(tx, COUNTED)?))).await;
-        let Ok((owed, (unsent, oldest))) = looked else { return };
-        let metrics = &self.metrics;
-        metrics.ledger_backlog.set(owed.transfers);
-        set_age(&metrics.ledger_lag_seconds, now, owed.oldest);
-        metrics.outbox_backlog.set(unsent);
-        set_age(&metrics.outbox_oldest_seconds, now, oldest);
-    }
-}
-
-fn set_age(gauge: &Gauge<f64, AtomicU64>, now: Timestamp, oldest: Option<Timestamp>) {
-    let millis = oldest.map_or(0, |oldest| now.millis_since(oldest).max(0));
-    gauge.set(Duration::from_millis(millis.unsigned_abs()).as_secs_f64());
 }
 
 struct CatchUp(Vec<TransferId>);

@@ -112,7 +112,7 @@ impl Command for Post {
                     let event_id = TransferId::from_bytes(post.id.message_id());
                     let error_code = error.map(Code::as_str);
                     tracing::debug!(%idempotency_key, transferId = %id, %event_id, error_code, "finished");
-                    note_finished(&post.desk.metrics, post.name.scope, *error, *millis);
+                    note_finished(&post.desk.keys.metrics, post.name.scope, *error, *millis);
                 }
                 Posting::LeftOut => {
                     tracing::warn!(%idempotency_key, transferId = %id, "left out: its claim had ended");
@@ -141,7 +141,7 @@ impl Post {
 
     fn failure(&self, rejection: Rejection) -> Finish<'_> {
         let code = rejection.code;
-        let answer = (self.desk.options.render)(&failed(rejection), &self.actor.request_id);
+        let answer = (self.desk.keys.options.render)(&failed(rejection), &self.actor.request_id);
         Finish { name: &self.name, epoch: self.epoch, answer, error: Some(code) }
     }
 

@@ -1,13 +1,13 @@
 //! The wallet's transactions as the committer runs them, one group at a time, on each engine.
 
+use super::Desk;
 use super::begin::Begin;
 use super::post::{Post, Posting};
-use super::{Desk, WalletOptions};
-use crate::idempotency::{Begun, EndOverdue, Work};
+use crate::idempotency::{Begun, EndOverdue, KeyOptions, Keys, Work};
 use crate::metrics::EngineMetrics;
 use guerdon_core::audit::Actor;
 use guerdon_core::idempotency::{KeyName, Scope, StoredAnswer};
-use guerdon_core::wallet::{AccountId, Asking, Movement, Order, TransferId, Wish};
+use guerdon_core::wallet::{AccountId, Asking, Movement, Order, TransferId, Wish, timed_out};
 use guerdon_core::{Currency, IdempotencyKey, Timestamp, UserId};
 use guerdon_harness::{TestDatabase, TestEngine};
 use guerdon_store::outbox::Publishing;
@@ -67,13 +67,13 @@ impl Bank {
             &store_metrics,
             move || Timestamp::from_millis(now.load(Ordering::SeqCst)),
         );
-        let options = WalletOptions {
-            key_ttl: Duration::from_mins(20),
-            timeout: Duration::from_secs(1),
+        let options = KeyOptions {
+            ttl: Duration::from_mins(20),
+            lease: Duration::from_secs(1),
             watchdog_interval: Duration::from_mins(1),
             render: |rejection, _| StoredAnswer { status: 422, body: rejection.code.as_str().into() },
         };
-        let desk = Arc::new(Desk::new(options, Publishing::Nobody, metrics));
+        let desk = Arc::new(Desk::new(Arc::new(Keys::new(options, metrics, timed_out)), Publishing::Nobody));
         let mut bank = Self {
             store: store.unwrap(),
             clock,
@@ -186,7 +186,7 @@ fn a_tick_of_the_watchdog_in_the_middle_of_a_group(bank: &Bank) {
     works.insert(0, work(&bank.run(bank.begin(&names[0], "10", 1))));
     works.push(work(&bank.run(bank.begin(&names[2], "30", 3))));
     bank.clock.fetch_add(1, Ordering::SeqCst);
-    let ended = bank.run(EndOverdue { desk: Arc::clone(&bank.desk) });
+    let ended = bank.run(EndOverdue(Arc::clone(&bank.desk.keys)));
     assert_eq!(ended.iter().map(|(overdue, _)| overdue.name.key.as_str()).collect::<Vec<_>>(), ["k2"]);
 
     let posts = names.iter().zip(&works).map(|(name, work)| bank.post(name, work)).collect();
@@ -205,7 +205,7 @@ fn the_watchdog_never_wins_against_a_transfer(bank: &Bank) {
     bank.clock.fetch_add(LEASE_MS * 10, Ordering::SeqCst);
     // Late, and before the watchdog: it counts.
     let done = answer(&bank.run(bank.post(&name, &began))).unwrap();
-    assert!(bank.run(EndOverdue { desk: Arc::clone(&bank.desk) }).is_empty());
+    assert!(bank.run(EndOverdue(Arc::clone(&bank.desk.keys))).is_empty());
     match bank.run(bank.begin(&name, "10", 9)) {
         Begun::Replay(answer) => assert_eq!(*answer.body, *done),
         other => panic!("{other:?}"),
@@ -221,7 +221,7 @@ fn a_slow_worker_cannot_finish_what_was_taken_over(bank: &Bank) {
     let slow = work(&bank.run(bank.begin(&name, "10", 1)));
     assert!(matches!(bank.run(bank.begin(&name, "10", 2)), Begun::Wait));
     bank.clock.fetch_add(LEASE_MS, Ordering::SeqCst);
-    assert!(bank.run(EndOverdue { desk: Arc::clone(&bank.desk) }).is_empty(), "the watchdog leaves it alone");
+    assert!(bank.run(EndOverdue(Arc::clone(&bank.desk.keys))).is_empty(), "the watchdog leaves it alone");
     let quick = work(&bank.run(bank.begin(&name, "10", 3)));
     assert_eq!((slow.epoch, quick.epoch), (1, 2));
     assert_eq!(slow.resource, quick.resource, "what they make is the same thing");

@@ -5,7 +5,8 @@ use crate::once::{self, Key};
 use crate::problem::Problem;
 use axum::extract::State;
 use axum::response::Response;
-use guerdon_core::wallet::view::{InProgress, Receipt};
+use guerdon_core::idempotency::InProgress;
+use guerdon_core::wallet::view::Receipt;
 use guerdon_core::wallet::{Asking, TransferBody, Wish};
 use std::sync::Arc;
 

@@ -6,8 +6,9 @@ use crate::path::Id;
 use crate::problem::Problem;
 use axum::extract::State;
 use axum::response::Response;
+use guerdon_core::idempotency::InProgress;
 use guerdon_core::identity::Permission;
-use guerdon_core::wallet::view::{InProgress, Receipt};
+use guerdon_core::wallet::view::Receipt;
 use guerdon_core::wallet::{Asking, RefundBody, TransferId, Wish};
 use std::sync::Arc;
 

@@ -6,7 +6,8 @@ use crate::path::Id;
 use crate::problem::Problem;
 use axum::extract::State;
 use axum::response::Response;
-use guerdon_core::wallet::view::{InProgress, Receipt};
+use guerdon_core::idempotency::InProgress;
+use guerdon_core::wallet::view::Receipt;
 use guerdon_core::wallet::{AccountId, Asking, DepositBody, Wish};
 use std::sync::Arc;
 
