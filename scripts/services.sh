@@ -3,6 +3,7 @@
 
 services_folder=""
 missing=()
+broker_pids=()
 
 # need PROGRAM PACKAGE: installs Debian's package where the program is not there; notes what cannot be had.
 need() {
@@ -48,6 +49,12 @@ services_begin() {
 }
 
 services_end() {
+  local broker
+  for broker in "${broker_pids[@]}"; do kill -KILL -- "-$broker" 2>/dev/null; done
+  # The name service of each RabbitMQ, the tests' own included, is known by its data's place.
+  for broker in $(pgrep -x epmd); do
+    if tr '\0' '\n' <"/proc/$broker/environ" 2>/dev/null | grep -q "^HOME=$services_folder"; then kill "$broker"; fi
+  done
   [ -n "${redis_pid:-}" ] && kill "$redis_pid" 2>/dev/null
   if [ -f "$services_folder/postgres/data/postmaster.pid" ]; then
     as_postgres "$(find_program pg_ctl)" -D "$services_folder/postgres/data" -m immediate stop >/dev/null 2>&1
@@ -85,4 +92,71 @@ start_redis() {
   done
   export TEST_REDIS_URL="redis://127.0.0.1:$port/"
   echo "== Redis $(redis-server --version | sed 's/.*v=\([^ ]*\).*/\1/') on port $port, appendfsync everysec"
+}
+
+# A port whose next two are free as well.
+free_ports() {
+  local port
+  for _ in $(seq 50); do
+    port=$((20000 + RANDOM % 10000))
+    if python3 - "$port" <<'PORTS' 2>/dev/null; then echo "$port"; return 0; fi
+import socket, sys
+held = [socket.socket() for _ in range(3)]
+for step, one in enumerate(held):
+    one.bind(("127.0.0.1", int(sys.argv[1]) + step))
+PORTS
+  done
+  return 1
+}
+
+# start_broker KIND: in a process group of its own, its data in the services' folder. Sets `port`.
+start_broker() {
+  port=$(free_ports) || return 1
+  setsid scripts/broker "$1" "$services_folder/$1" "$port" >"$services_folder/$1.log" 2>&1 &
+  broker_pids+=($!)
+  disown
+  for _ in $(seq 300); do
+    if (: >"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then return 0; fi
+    sleep 0.1
+  done
+  missing+=("a running $1")
+  tail -5 "$services_folder/$1.log"
+  return 1
+}
+
+# Sets TEST_RABBITMQ_URL.
+start_rabbitmq() {
+  local port
+  need rabbitmqctl rabbitmq-server || return 1
+  start_broker rabbitmq || return 1
+  export TEST_RABBITMQ_URL="amqp://guest:guest@127.0.0.1:$port/%2f"
+  echo "== RabbitMQ $(dpkg-query -W -f='${Version}' rabbitmq-server) on port $port"
+}
+
+# Kafka's jars, kept between runs.
+fetch_kafka() {
+  local version
+  need mvn maven || return 1
+  version=$(sed -n 's/^  <version>\(.*\)<\/version>/\1/p' scripts/kafka/pom.xml)
+  export KAFKA_JARS="${XDG_CACHE_HOME:-$HOME/.cache}/guerdon/kafka-$version"
+  [ -e "$KAFKA_JARS/complete" ] && return 0
+  echo "== fetching Apache Kafka $version"
+  mkdir -p "$KAFKA_JARS"
+  if mvn -q -B -f scripts/kafka/pom.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$KAFKA_JARS" \
+    >"$services_folder/fetch-kafka.log" 2>&1 </dev/null; then
+    touch "$KAFKA_JARS/complete"
+    return 0
+  fi
+  tail -5 "$services_folder/fetch-kafka.log"
+  missing+=("Apache Kafka")
+  return 1
+}
+
+# Sets TEST_KAFKA_URL.
+start_kafka() {
+  local port
+  fetch_kafka || return 1
+  start_broker kafka || return 1
+  export TEST_KAFKA_URL="kafka://127.0.0.1:$port"
+  echo "== Apache Kafka $(basename "$KAFKA_JARS" | sed 's/kafka-//') on port $port"
 }

@@ -258,6 +258,7 @@ fn cases() -> Vec<Case> {
         cases.extend(missing("POST", route, "EVENT_NOT_FOUND"));
     }
     cases.extend(wallet_cases());
+    cases.extend(outbox_cases());
     let close = ("POST", "/v1/admin/events/{eventId}/close");
     cases.push(send(close, "/v1/admin/events/there/close", "", (409, "EVENT_TRANSITION_REFUSED"), None));
     let open = ("POST", "/v1/admin/events/{eventId}/open");
@@ -269,6 +270,34 @@ fn cases() -> Vec<Case> {
         (409, "EVENT_FIELD_FROZEN"),
         None,
     ));
+    cases
+}
+
+fn outbox_cases() -> Vec<Case> {
+    let list = "/v1/admin/outbox";
+    let mut cases = lists(list, list);
+    cases.push(get(list, "/v1/admin/outbox?status=LOST", 422, "INVALID_FIELDS", Some("status")));
+    cases.push(get("/v1/admin/outbox/sink", "/v1/admin/outbox/sink/", 404, "NOT_FOUND", None));
+    let one = "/v1/admin/outbox/{eventId}/replay";
+    cases.extend(missing("POST", one, "MESSAGE_NOT_FOUND"));
+    let range = ("POST", "/v1/admin/outbox/replay");
+    cases.extend(bodies(range, range.1));
+    for (body, field) in [
+        (json!({"from": "x"}), "from"),
+        (json!({"from": 5}), "from"),
+        (json!({"to": ""}), "to"),
+        (json!({"status": "LOST"}), "status"),
+        (
+            json!({"from": "018bcfe5-6800-7001-8000-000000000001", "to": "00000000-0000-0000-0000-000000000000"}),
+            "to",
+        ),
+    ] {
+        cases.push(send(range, range.1, body, NOT_ACCEPTABLE, Some(field)));
+    }
+    // Nothing is published here.
+    cases.push(send(range, range.1, json!({}), (409, "NO_SINK"), None));
+    let enable = ("POST", "/v1/admin/outbox/sink/enable");
+    cases.push(send(enable, enable.1, json!({}), (409, "NO_SINK"), None));
     cases
 }
 
@@ -467,6 +496,11 @@ fn strangers_get_nothing(cluster: &Cluster) {
         ("GET", "/v1/admin/requests/x"),
         ("POST", "/v1/admin/accounts"),
         ("POST", "/v1/admin/accounts/1/deposit"),
+        ("GET", "/v1/admin/outbox"),
+        ("GET", "/v1/admin/outbox/sink"),
+        ("POST", "/v1/admin/outbox/replay"),
+        ("POST", "/v1/admin/outbox/018bcfe5-6800-7001-8000-000000000001/replay"),
+        ("POST", "/v1/admin/outbox/sink/enable"),
     ] {
         // Refused before the body is read, so even a broken one says nothing about what lies behind.
         let body = (method != "GET").then_some("{");

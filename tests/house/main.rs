@@ -11,6 +11,7 @@
 mod arrows;
 mod audit;
 mod bad_input;
+mod brokers;
 mod conformance;
 mod connections;
 mod crash;
@@ -23,6 +24,7 @@ mod identity;
 mod invariants;
 mod keeping;
 mod lottery;
+mod publishing;
 mod requests;
 mod starting;
 mod support;

@@ -3,7 +3,7 @@
 use crate::load;
 use guerdon_core::idempotency::StoredAnswer;
 use guerdon_core::{EventId, UserId};
-use guerdon_engine::{Clock, Engine, EngineMetrics, EngineOptions, KeyOptions, UnknownUsers};
+use guerdon_engine::{Clock, Engine, EngineMetrics, EngineOptions, KeyOptions, OutboxOptions, UnknownUsers};
 use guerdon_store::{Database, Stopwatch, Store, StoreMetrics, StoreOptions};
 use prometheus_client::registry::Registry;
 use std::ops::Range;
@@ -39,11 +39,17 @@ pub(super) fn fill(
             watchdog_interval: Duration::from_mins(1),
             render: |rejection, _| StoredAnswer { status: 422, body: rejection.to_string().into() },
         },
+        outbox: OutboxOptions {
+            lease: Duration::from_secs(30),
+            max_attempts: 0,
+            dead_hold: false,
+            ttl: Duration::from_hours(24),
+        },
     };
     let metrics = EngineMetrics::register(&mut registry);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let engine =
-        runtime.block_on(Engine::start(store, clock, options, metrics)).map_err(|e| e.to_string())?;
+        runtime.block_on(Engine::start(store, clock, options, None, metrics)).map_err(|e| e.to_string())?;
     let next = Arc::new(AtomicU32::new(people.start));
     let (end, event) = (people.end, EventId::parse(event)?);
     runtime.block_on(async {

@@ -1,4 +1,55 @@
-//! The outside, each service behind one of the engine's ports.
-//!
-//! The engine has no port yet: brokers, providers and outside services arrive with the parts that need them, one
-//! module each, named after what it speaks to.
+//! The outside, each service behind one of the engine's ports: brokers that messages are published to and consumed from,
+//! and web servers that are told of them.
+
+mod address;
+mod kafka;
+mod rabbitmq;
+mod webhook;
+
+pub use address::Reach;
+pub use kafka::{KafkaSink, KafkaSource};
+pub use rabbitmq::{RabbitSink, RabbitSource};
+pub use webhook::{Secrets, Webhook, WebhookHandler, WebhookSink};
+
+use guerdon_core::Timestamp;
+use std::sync::Arc;
+
+/// What time it is, for what is signed.
+pub type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// The library that encrypts has to be chosen once in a process.
+fn choose_encryption() {
+    // Somebody else may have, and then theirs does.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+/// An address without a user's name and password.
+fn without_secrets(url: &str) -> String {
+    match url.split_once("://") {
+        Some((scheme, rest)) => {
+            let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+            let host = rest[..end].rsplit_once('@').map_or(&rest[..end], |(_, host)| host);
+            let path = rest[end..].split(['?', '#']).next().unwrap_or_default();
+            format!("{scheme}://{host}{path}")
+        }
+        None => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_secrets;
+
+    #[test]
+    fn an_address_that_is_shown_has_no_secrets() {
+        let table = [
+            ("amqp://user:hush@host:5672/%2f?heartbeat=5", "amqp://host:5672/%2f"),
+            ("https://h.example/hook?token=hush#x", "https://h.example/hook"),
+            ("https://a:hush@h.example", "https://h.example"),
+            ("broker:9092", "broker:9092"),
+        ];
+        for (url, shown) in table {
+            assert_eq!(without_secrets(url), shown);
+        }
+    }
+}

@@ -36,10 +36,12 @@ pub enum Action {
     AccountOpened,
     AccountDeposited,
     TransferRefunded,
+    MessagesReplayed,
+    SinkEnabled,
 }
 
 impl Action {
-    pub const ALL: [Action; 11] = [
+    pub const ALL: [Action; 13] = [
         Self::EventCreated,
         Self::EventPatched,
         Self::EventOpened,
@@ -51,6 +53,8 @@ impl Action {
         Self::AccountOpened,
         Self::AccountDeposited,
         Self::TransferRefunded,
+        Self::MessagesReplayed,
+        Self::SinkEnabled,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -66,6 +70,8 @@ impl Action {
             Self::AccountOpened => "ACCOUNT_OPENED",
             Self::AccountDeposited => "ACCOUNT_DEPOSITED",
             Self::TransferRefunded => "TRANSFER_REFUNDED",
+            Self::MessagesReplayed => "MESSAGES_REPLAYED",
+            Self::SinkEnabled => "SINK_ENABLED",
         }
     }
 
@@ -79,6 +85,8 @@ impl Action {
             Self::UserStatusSet => "USER",
             Self::AccountOpened | Self::AccountDeposited => "ACCOUNT",
             Self::TransferRefunded => "TRANSFER",
+            Self::MessagesReplayed => "MESSAGE",
+            Self::SinkEnabled => "SINK",
             _ => "EVENT",
         }
     }

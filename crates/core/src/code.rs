@@ -61,6 +61,8 @@ codes! {
     InsufficientBalance "INSUFFICIENT_BALANCE" "The account does not hold that much";
     BalanceOutOfRange "BALANCE_OUT_OF_RANGE" "The account cannot hold that much";
     TransferNotFound "TRANSFER_NOT_FOUND" "There is no such transfer";
+    MessageNotFound "MESSAGE_NOT_FOUND" "There is no such message in the outbox";
+    NoSink "NO_SINK" "Nothing is published by this server";
     TransferNotRefundable "TRANSFER_NOT_REFUNDABLE" "This transfer cannot be refunded";
     RefundExceedsTransfer "REFUND_EXCEEDS_TRANSFER" "No more can be refunded than was transferred";
     StoreBusy "STORE_BUSY" "Too much work is waiting";

@@ -14,6 +14,7 @@ pub mod idempotency;
 pub mod identity;
 pub mod money;
 mod named;
+pub mod outbox;
 pub mod rejection;
 pub mod requests;
 pub mod time;

@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::idempotency::{KeyOptions, Keys};
 use crate::loops::Loops;
 use crate::metrics::EngineMetrics;
+use crate::outbox::{OutboxOptions, Publisher, Sink};
 use crate::requests::{Intake, Watch};
 use crate::users::{UnknownUsers, UserBook};
 use crate::wallet::Desk;
@@ -14,6 +15,7 @@ use guerdon_core::Timestamp;
 use guerdon_core::draw::Secret;
 use guerdon_core::requests::RequestId;
 use guerdon_core::wallet::timed_out;
+use guerdon_store::outbox::Publishing;
 use guerdon_store::{Command, Engine as Database, Fault, Store, Tx};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +36,8 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// The ledger's loop waits for news by itself.
 const LEDGER_PAUSE: Duration = Duration::from_millis(1);
 const FIGURES_INTERVAL: Duration = Duration::from_secs(1);
+/// The publisher's loops wait for news by themselves.
+const PUBLISHER_PAUSE: Duration = Duration::ZERO;
 
 #[derive(Clone, Copy, Debug)]
 pub struct EngineOptions {
@@ -44,6 +48,7 @@ pub struct EngineOptions {
     /// How long a new delivery is left to whoever made it before the retry batch takes it up.
     pub allocations_lease: Duration,
     pub keys: KeyOptions,
+    pub outbox: OutboxOptions,
 }
 
 pub struct Engine {
@@ -57,6 +62,8 @@ pub struct Engine {
     pub(crate) draws: UnderWay,
     pub(crate) keys: Arc<Keys>,
     pub(crate) desk: Arc<Desk>,
+    /// Where messages are published to somewhere.
+    pub(crate) publisher: Option<Publisher>,
     /// Held by whoever works out a draw's winners again.
     pub(crate) documents: tokio::sync::Semaphore,
     /// Held by whoever runs an audit.
@@ -71,14 +78,17 @@ impl Engine {
         store: Store,
         clock: Arc<Clock>,
         options: EngineOptions,
+        sink: Option<Arc<dyn Sink>>,
         metrics: EngineMetrics,
     ) -> Result<Arc<Self>, Failure> {
         let users = UserBook::new(options.unknown_users);
         let loops = Loops::default();
-        let intake = Arc::new(Intake::new(&options, store.engine()));
+        let publishing = if sink.is_some() { Publishing::Broker } else { Publishing::Nobody };
+        let intake = Arc::new(Intake::new(&options, store.engine(), publishing));
         let (watch, draws) = (Watch::default(), UnderWay::default());
         let keys = Arc::new(Keys::new(options.keys, metrics.clone(), timed_out));
-        let desk = Arc::new(Desk::new(Arc::clone(&keys), intake.publishing));
+        let desk = Arc::new(Desk::new(Arc::clone(&keys), publishing));
+        let publisher = sink.map(|sink| Publisher::new(sink, Entropy.id(clock.now()), store.news()));
         let engine = Arc::new(Self {
             store,
             clock,
@@ -90,6 +100,7 @@ impl Engine {
             draws,
             keys,
             desk,
+            publisher,
             documents: tokio::sync::Semaphore::new(DOCUMENTS_AT_ONCE),
             auditing: tokio::sync::Mutex::default(),
             options,
@@ -118,6 +129,11 @@ impl Engine {
         engine.every("idempotency_sweeper", SWEEP_INTERVAL, |engine| async move {
             engine.forget_old_keys().await;
         });
+        if engine.publisher.is_some() {
+            engine.every("publisher", PUBLISHER_PAUSE, Self::publish_some);
+            engine.every("outbox_bell", PUBLISHER_PAUSE, Self::ring_others);
+        }
+        engine.every("outbox_sweeper", SWEEP_INTERVAL, |engine| async move { engine.sweep_outbox().await });
         engine.every("ledger", LEDGER_PAUSE, Self::catch_up_ledger);
         engine.every("ledger_repair", FIGURES_INTERVAL, |engine| async move { engine.repair_ledger().await });
         engine.every("figures", FIGURES_INTERVAL, |engine| async move { engine.take_figures().await });
@@ -172,6 +188,11 @@ impl Engine {
     /// The same for anything else that is made once.
     pub(crate) fn new_resource(&self) -> [u8; 16] {
         *self.new_request_id().as_bytes()
+    }
+
+    /// For chance that nothing depends on.
+    pub(crate) fn random(&self) -> u64 {
+        self.entropy.number()
     }
 
     pub(crate) fn new_secret(&self) -> Secret {

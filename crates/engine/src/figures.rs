@@ -16,12 +16,13 @@ impl Engine {
     pub(crate) async fn take_figures(&self) {
         let now = self.now();
         let looked = self.read(|tx| Ok((ledger::backlog(tx, COUNTED)?, outbox::backlog(tx, COUNTED)?))).await;
-        let Ok((owed, (unsent, oldest))) = looked else { return };
+        let Ok((owed, messages)) = looked else { return };
         let metrics = &self.metrics;
         metrics.ledger_backlog.set(owed.transfers);
         set_age(&metrics.ledger_lag_seconds, now, owed.oldest);
-        metrics.outbox_backlog.set(unsent);
-        set_age(&metrics.outbox_oldest_seconds, now, oldest);
+        metrics.outbox_backlog.set(messages.unsent);
+        metrics.outbox_dead.set(messages.dead);
+        set_age(&metrics.outbox_oldest_seconds, now, messages.oldest);
     }
 }
 

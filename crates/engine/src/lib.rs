@@ -6,6 +6,7 @@
 mod audit;
 mod audit_log;
 mod clock;
+mod consume;
 mod database_clock;
 mod draws;
 mod engine;
@@ -16,6 +17,7 @@ mod figures;
 mod idempotency;
 mod loops;
 mod metrics;
+mod outbox;
 mod page;
 mod readiness;
 mod requests;
@@ -25,6 +27,10 @@ mod wallet;
 pub use audit::{Audit, Manners, run_audit};
 pub use audit_log::AuditFilter;
 pub use clock::Clock;
+pub use consume::{
+    Consumed, Consumer, ConsumerOptions, Delivery, Handled, Handler, Handles, LogHandler, Settled, Settles,
+    Source, Takes,
+};
 pub use draws::DrawHead;
 pub use engine::{Engine, EngineOptions};
 pub use entropy::Entropy;
@@ -33,6 +39,7 @@ pub use failure::Failure;
 pub use guerdon_store::Stopwatch;
 pub use idempotency::{Carried, KeyOptions, RenderProblem};
 pub use metrics::EngineMetrics;
+pub use outbox::{Away, OutboxFilter, OutboxOptions, Published, Publishes, Replay, Sink, SinkState, Verdict};
 pub use page::{Page, PageRequest};
 pub use readiness::Readiness;
 pub use requests::{Applied, Lottery, RequestFilter, ShownRequest, Summary};

@@ -27,6 +27,12 @@ pub struct EngineMetrics {
     pub(crate) ledger_repairs: Counter,
     pub(crate) outbox_backlog: Gauge,
     pub(crate) outbox_oldest_seconds: Gauge<f64, AtomicU64>,
+    pub(crate) outbox_dead: Gauge,
+    pub(crate) outbox_published: Counter,
+    pub(crate) outbox_published_again: Counter,
+    pub(crate) outbox_refused: Counter,
+    pub(crate) outbox_sink_up: Gauge,
+    pub(crate) outbox_publish_seconds: Histogram,
 }
 
 /// What a key was for, and how the work under it ended.
@@ -51,6 +57,12 @@ impl EngineMetrics {
             ledger_repairs: Counter::default(),
             outbox_backlog: Gauge::default(),
             outbox_oldest_seconds: Gauge::default(),
+            outbox_dead: Gauge::default(),
+            outbox_published: Counter::default(),
+            outbox_published_again: Counter::default(),
+            outbox_refused: Counter::default(),
+            outbox_sink_up: Gauge::default(),
+            outbox_publish_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 18)),
         };
         let engine = registry.sub_registry_with_prefix("guerdon");
         let m = &metrics;
@@ -81,6 +93,7 @@ impl EngineMetrics {
             m.user_index_filter.clone(),
         );
         metrics.register_wallet(engine);
+        metrics.register_outbox(engine);
         metrics
     }
 
@@ -112,6 +125,9 @@ impl EngineMetrics {
             "Transfers that were found without their entries and without anybody owing them",
             self.ledger_repairs.clone(),
         );
+    }
+
+    fn register_outbox(&self, engine: &mut Registry) {
         engine.register(
             "outbox_backlog",
             "Messages that are yet to be sent, counted up to 10000",
@@ -122,6 +138,37 @@ impl EngineMetrics {
             "The age of the oldest of them",
             Unit::Seconds,
             self.outbox_oldest_seconds.clone(),
+        );
+        engine.register(
+            "outbox_dead",
+            "Messages that were refused too often, counted up to 10000",
+            self.outbox_dead.clone(),
+        );
+        engine.register(
+            "outbox_published",
+            "Messages that the sink confirmed",
+            self.outbox_published.clone(),
+        );
+        engine.register(
+            "outbox_published_again",
+            "Messages among them that another process had noted as sent before",
+            self.outbox_published_again.clone(),
+        );
+        engine.register(
+            "outbox_refused",
+            "Attempts to publish a message that the sink refused",
+            self.outbox_refused.clone(),
+        );
+        engine.register(
+            "outbox_sink_up",
+            "1 when the sink took what it was last given",
+            self.outbox_sink_up.clone(),
+        );
+        engine.register_with_unit(
+            "outbox_publish",
+            "From a message's transaction to the sink's confirmation",
+            Unit::Seconds,
+            self.outbox_publish_seconds.clone(),
         );
     }
 }

@@ -35,10 +35,10 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    pub(crate) fn new(options: &EngineOptions, database: Database) -> Self {
+    pub(crate) fn new(options: &EngineOptions, database: Database, publishing: Publishing) -> Self {
         Self {
             index: UserIndex::on(database),
-            publishing: Publishing::Nobody,
+            publishing,
             looked: Mutex::default(),
             allocations_lease_ms: i64::try_from(options.allocations_lease.as_millis()).unwrap_or(i64::MAX),
         }

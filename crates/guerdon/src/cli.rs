@@ -50,6 +50,10 @@ enum Command {
     Token(commands::token::TokenArgs),
     /// Print the API's description (OpenAPI 3.1)
     Openapi,
+    /// Print the events that others can hear of, with their schemas (docs/events.md)
+    Events,
+    /// Take events from a broker, notify of each, and record in a database of its own that it was done
+    Consume,
     /// Check a lottery's draw from its document, offline; exit code 1 when it is not sound
     VerifyDraw(commands::verify_draw::VerifyDrawArgs),
     /// Check every promise against what is stored, beside a live server; exit code 1 when one does not hold
@@ -62,6 +66,8 @@ impl Cli {
     pub(crate) fn run(self) -> ExitCode {
         match self.command {
             Command::Openapi => commands::openapi::run(),
+            Command::Events => commands::events::run(),
+            Command::Consume => with(self.sources, None, commands::consume::run),
             Command::VerifyDraw(args) => commands::verify_draw::run(&args),
             Command::Config(args) => match args.without_settings() {
                 Some(done) => done,

@@ -2,11 +2,14 @@
 
 pub(crate) mod audit;
 pub(crate) mod config;
+pub(crate) mod consume;
+pub(crate) mod events;
 pub(crate) mod migrate;
 pub(crate) mod openapi;
 pub(crate) mod serve;
 pub(crate) mod token;
 pub(crate) mod verify_draw;
+mod wiring;
 
 use std::io::Write;
 use std::process::ExitCode;

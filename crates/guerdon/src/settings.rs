@@ -8,12 +8,14 @@ mod value;
 pub(crate) use read::Source;
 pub(crate) use table::DEVELOPMENT_SECRET;
 
-use guerdon_engine::{EngineOptions, KeyOptions, UnknownUsers};
+use guerdon_connect::{Reach, Secrets};
+use guerdon_engine::{ConsumerOptions, EngineOptions, KeyOptions, OutboxOptions, UnknownUsers};
 use guerdon_server::{AuthOptions, HttpOptions};
 use guerdon_store::{Database, StoreOptions};
 use read::Values;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 use thiserror::Error;
 
 #[derive(Debug, Error)]
@@ -31,6 +33,42 @@ impl SettingsError {
     }
 }
 
+/// A broker or a web server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Service {
+    Webhook,
+    RabbitMq,
+    Kafka,
+}
+
+/// Where events are published to.
+#[derive(Debug)]
+pub(crate) struct SinkSettings {
+    pub(crate) service: Service,
+    pub(crate) url: String,
+    pub(crate) topic: String,
+    pub(crate) source: String,
+    pub(crate) secrets: Secrets,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WebhookSettings {
+    pub(crate) reach: Reach,
+    pub(crate) timeout: Duration,
+}
+
+/// Where `guerdon consume` takes events from, and what it does about them.
+#[derive(Debug)]
+pub(crate) struct ConsumeSettings {
+    pub(crate) service: Service,
+    pub(crate) url: Option<String>,
+    pub(crate) topic: String,
+    pub(crate) database: Database,
+    /// Who is called; nobody, where events only go to the log.
+    pub(crate) webhook: Option<(String, Secrets)>,
+    pub(crate) options: ConsumerOptions,
+}
+
 /// The settings in force, in the types that the crates want.
 #[derive(Debug)]
 pub(crate) struct Settings {
@@ -40,6 +78,9 @@ pub(crate) struct Settings {
     pub(crate) engine: EngineOptions,
     pub(crate) http: HttpOptions,
     pub(crate) store: StoreOptions,
+    pub(crate) sink: Option<SinkSettings>,
+    pub(crate) webhooks: WebhookSettings,
+    pub(crate) consume: ConsumeSettings,
     pub(crate) clock_offset_ms: i64,
     pub(crate) log_level: String,
     pub(crate) log_json: bool,
@@ -77,6 +118,12 @@ impl Settings {
                     watchdog_interval: values.duration("wallet.watchdogInterval"),
                     render: guerdon_server::stored_problem,
                 },
+                outbox: OutboxOptions {
+                    lease: values.parse("outbox.lease", lease)?,
+                    max_attempts: i64::try_from(values.count("outbox.maxAttempts")).unwrap_or(i64::MAX),
+                    dead_hold: values.text("outbox.afterDead").as_deref() == Some("hold"),
+                    ttl: values.duration("outbox.ttl"),
+                },
             },
             http: HttpOptions {
                 body_bytes_max: values.count("http.bodyBytesMax"),
@@ -90,7 +137,11 @@ impl Settings {
                 group_max: values.count("store.groupMax"),
                 waiting_max: values.count("store.waitingMax"),
                 seed: guerdon_engine::Entropy.number(),
+                listens: values.text("outbox.sink").is_some_and(|sink| sink != "none"),
             },
+            sink: sink(&values)?,
+            webhooks: webhooks(&values),
+            consume: consume(&values)?,
             clock_offset_ms: values.signed_millis("dev.clockOffset"),
             log_level: values.parse("log.level", log_level)?,
             log_json: values.text("log.format").as_deref() == Some("json"),
@@ -138,6 +189,79 @@ impl Settings {
     pub(crate) fn without_effect(&self) -> Vec<String> {
         self.values.without_effect()
     }
+}
+
+fn lease(text: &str) -> Result<Duration, String> {
+    let lease = value::duration(text)?;
+    if lease < Duration::from_secs(1) { Err("must be at least 1s".into()) } else { Ok(lease) }
+}
+
+fn service(name: &str) -> Option<Service> {
+    match name {
+        "webhook" => Some(Service::Webhook),
+        "rabbitmq" => Some(Service::RabbitMq),
+        "kafka" => Some(Service::Kafka),
+        _ => None,
+    }
+}
+
+fn secrets(values: &Values, key: &str) -> Result<Secrets, SettingsError> {
+    match values.text(key) {
+        Some(_) => values.parse(key, Secrets::parse),
+        None => Ok(Secrets::default()),
+    }
+}
+
+/// An address that has to be set for something else to make sense.
+fn required(values: &Values, key: &str, because: &str) -> Result<String, SettingsError> {
+    let missing = || SettingsError(format!("{key} is not set, and {because} needs it"));
+    values.text(key).ok_or_else(missing)
+}
+
+fn sink(values: &Values) -> Result<Option<SinkSettings>, SettingsError> {
+    let secrets = secrets(values, "outbox.secret")?;
+    let name = values.text("outbox.sink").unwrap_or_default();
+    let Some(service) = service(&name) else { return Ok(None) };
+    Ok(Some(SinkSettings {
+        service,
+        url: required(values, "outbox.url", &format!("outbox.sink = \"{name}\""))?,
+        topic: values.text("outbox.topic").unwrap_or_default(),
+        source: values.text("outbox.source").unwrap_or_default(),
+        secrets,
+    }))
+}
+
+fn webhooks(values: &Values) -> WebhookSettings {
+    let listen: Option<SocketAddr> = values.text("listen").and_then(|text| text.parse().ok());
+    let reach = match values.text("webhooks.privateAddresses").as_deref() {
+        Some("allow") => Reach::Anywhere,
+        Some("auto") if listen.is_some_and(|listen| listen.ip().is_loopback()) => Reach::PublicAndLoopback,
+        _ => Reach::Public,
+    };
+    WebhookSettings { reach, timeout: values.duration("webhooks.timeout") }
+}
+
+fn consume(values: &Values) -> Result<ConsumeSettings, SettingsError> {
+    let secrets = secrets(values, "consume.webhookSecret")?;
+    let webhook = match values.text("consume.handler").as_deref() {
+        Some("webhook") => {
+            let because = "consume.handler = \"webhook\"";
+            Some((required(values, "consume.webhookUrl", because)?, secrets))
+        }
+        _ => None,
+    };
+    Ok(ConsumeSettings {
+        service: service(&values.text("consume.source").unwrap_or_default()).unwrap_or(Service::RabbitMq),
+        url: values.text("consume.url"),
+        topic: values.text("consume.topic").unwrap_or_default(),
+        database: values.parse("consume.database", Database::parse)?,
+        webhook,
+        options: ConsumerOptions {
+            name: values.text("consume.name").unwrap_or_default(),
+            max_attempts: i64::try_from(values.count("consume.maxAttempts")).unwrap_or(i64::MAX),
+            ttl: values.duration("consume.ttl"),
+        },
+    })
 }
 
 /// A level, or a list of levels by module. The filter itself would take a mistyped level for a module's name.

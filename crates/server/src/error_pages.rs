@@ -50,6 +50,8 @@ const PAGES: &[(&str, &str)] = &[
     page!("INSUFFICIENT_BALANCE"),
     page!("BALANCE_OUT_OF_RANGE"),
     page!("TRANSFER_NOT_FOUND"),
+    page!("MESSAGE_NOT_FOUND"),
+    page!("NO_SINK"),
     page!("TRANSFER_NOT_REFUNDABLE"),
     page!("REFUND_EXCEEDS_TRANSFER"),
     page!("STORE_BUSY"),

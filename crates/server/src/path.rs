@@ -4,6 +4,7 @@ use crate::app::App;
 use crate::problem::Problem;
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
+use guerdon_core::outbox::MessageId;
 use guerdon_core::requests::RequestId;
 use guerdon_core::wallet::{AccountId, TransferId};
 use guerdon_core::{Code, EventId, UserId};
@@ -45,6 +46,16 @@ impl Addressed for RequestId {
 
     fn not_found() -> Problem {
         Problem::new(Code::RequestNotFound, "no request can have this id")
+    }
+}
+
+impl Addressed for MessageId {
+    fn parse(text: &str) -> Option<Self> {
+        MessageId::parse(text)
+    }
+
+    fn not_found() -> Problem {
+        Problem::new(Code::MessageNotFound, "no message can have this id")
     }
 }
 

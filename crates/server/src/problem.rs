@@ -186,7 +186,8 @@ pub fn status_of(code: Code) -> StatusCode {
         | Code::UserNotFound
         | Code::IdempotencyKeyNotFound
         | Code::AccountNotFound
-        | Code::TransferNotFound => StatusCode::NOT_FOUND,
+        | Code::TransferNotFound
+        | Code::MessageNotFound => StatusCode::NOT_FOUND,
         Code::IdempotencyKeyExpired => StatusCode::GONE,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
@@ -198,7 +199,8 @@ pub fn status_of(code: Code) -> StatusCode {
         | Code::EventNotReady
         | Code::DrawNotReady
         | Code::IdempotencyHashMismatch
-        | Code::CurrencyScaleMismatch => StatusCode::CONFLICT,
+        | Code::CurrencyScaleMismatch
+        | Code::NoSink => StatusCode::CONFLICT,
         Code::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         Code::InvalidFields

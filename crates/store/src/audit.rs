@@ -6,14 +6,17 @@ pub mod wallet;
 
 use crate::database::Engine;
 use crate::fault::Fault;
+use crate::outbox::listing::swept_before;
 use crate::param::{Param, Row};
 use crate::statement::statements;
 use crate::tx::Tx;
 use guerdon_core::audit::StoredLine;
 use guerdon_core::draw::{DrawState, Hash};
+use guerdon_core::outbox::MessageId;
 use guerdon_core::requests::{Line, LineKey, RequestId};
 use guerdon_core::{EventId, Timestamp};
 use serde::Deserialize;
+use std::collections::HashSet;
 
 /// One statement, so that all of it is of one moment.
 macro_rules! line_select {
@@ -148,9 +151,16 @@ fn id(row: &Row<'_>, column: usize) -> Result<[u8; 16], Fault> {
     row.blob(column)?.try_into().map_err(|_| Fault::inconsistent("an id of the wrong length"))
 }
 
-/// Which of these messages are in the outbox.
-pub fn outbox_of(tx: &mut Tx<'_>, ids: &[[u8; 16]]) -> Result<Vec<[u8; 16]>, Fault> {
-    for_ids(tx, &OUTBOX_OF, ids, |row| id(row, 0))
+/// Which of these messages are neither in the outbox nor so old that they may have been removed from it.
+pub fn missing_messages(tx: &mut Tx<'_>, ids: &[[u8; 16]]) -> Result<Vec<[u8; 16]>, Fault> {
+    let found: HashSet<_> = for_ids(tx, &OUTBOX_OF, ids, |row| id(row, 0))?.into_iter().collect();
+    let mut missing: Vec<_> = ids.iter().copied().filter(|id| !found.contains(id)).collect();
+    if !missing.is_empty() {
+        // Read after them: whatever was removed before they were looked for is known by now.
+        let kept = MessageId::first_of(swept_before(tx)?);
+        missing.retain(|id| id >= kept.as_bytes());
+    }
+    Ok(missing)
 }
 
 /// Which of these allocations there are, and whose they are.
@@ -248,19 +258,23 @@ pub fn log_page(
 pub struct EventAt {
     pub event_id: String,
     pub version: i64,
-    /// Opened, closed, announced, cancelled.
-    pub was: [bool; 4],
+    /// When it was opened, closed, announced, cancelled.
+    pub was: [Option<Timestamp>; 4],
     /// How many lines the audit log has about it.
     pub lines: i64,
 }
 
 pub fn events_page(tx: &mut Tx<'_>, after: &str, limit: i64) -> Result<Vec<EventAt>, Fault> {
     tx.query(&EVENTS, &[after.into(), limit.into()], |row| {
-        let is = |column| Ok::<_, Fault>(row.optional_int(column)?.is_some());
         Ok(EventAt {
             event_id: row.text(0)?.into(),
             version: row.int(1)?,
-            was: [is(2)?, is(3)?, is(4)?, is(5)?],
+            was: [
+                row.optional_timestamp(2)?,
+                row.optional_timestamp(3)?,
+                row.optional_timestamp(4)?,
+                row.optional_timestamp(5)?,
+            ],
             lines: row.int(6)?,
         })
     })

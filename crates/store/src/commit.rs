@@ -6,6 +6,7 @@ mod session;
 pub(crate) use checkpoint::Checkpointer;
 pub(crate) use session::{Now, Session};
 
+use crate::bell::Bell;
 use crate::fault::Fault;
 use crate::lanes::{Lanes, Next, Slice};
 use crate::metrics::{CommandLabels, StoreMetrics};
@@ -67,6 +68,7 @@ pub(crate) struct Committer {
     metrics: StoreMetrics,
     jitter: Jitter,
     recovery_tried: Option<Stopwatch>,
+    bell: Bell,
 }
 
 impl Committer {
@@ -75,9 +77,10 @@ impl Committer {
         lanes: Arc<Lanes>,
         pulse: Arc<Pulse>,
         metrics: StoreMetrics,
+        bell: Bell,
         seed: u64,
     ) -> Self {
-        Self { session, lanes, pulse, metrics, jitter: Jitter(seed | 1), recovery_tried: None }
+        Self { session, lanes, pulse, metrics, jitter: Jitter(seed | 1), recovery_tried: None, bell }
     }
 
     /// Runs until the lanes are closed and empty.
@@ -310,15 +313,20 @@ impl Committer {
     }
 
     fn finish(&mut self) -> Result<(), Fault> {
+        let told = self.session.has_told();
         match self.session.commit() {
-            Commit::Done => Ok(()),
-            Commit::NotDone(fault) => Err(fault),
+            Commit::Done => {}
+            Commit::NotDone(fault) => return Err(fault),
             Commit::Unknown => {
                 self.metrics.unknown_commits.inc();
                 tracing::warn!("the answer to a COMMIT was lost; asking what became of it");
-                self.session.settle(&self.metrics)
+                self.session.settle(&self.metrics)?;
             }
         }
+        if told {
+            self.bell.ring();
+        }
+        Ok(())
     }
 }
 

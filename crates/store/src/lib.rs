@@ -15,6 +15,7 @@ pub mod requests;
 pub mod users;
 pub mod wallet;
 
+mod bell;
 mod commit;
 mod database;
 mod fault;
@@ -31,6 +32,7 @@ mod stopwatch;
 mod store;
 mod tx;
 
+pub use bell::ring_others;
 pub use database::{Database, Engine};
 pub use fault::Fault;
 pub use lanes::{Command, Pending, Priority, Silence, each};
@@ -54,7 +56,13 @@ pub fn statements(engine: Engine) -> Vec<&'static Statement> {
         draws::STATEMENTS,
         events::STATEMENTS,
         idempotency::STATEMENTS,
+        bell::STATEMENTS,
         outbox::STATEMENTS,
+        outbox::disabled::STATEMENTS,
+        outbox::listing::STATEMENTS,
+        outbox::processed::STATEMENTS,
+        outbox::publishing::STATEMENTS,
+        outbox::shards::STATEMENTS,
         requests::STATEMENTS,
         requests::sweeping::STATEMENTS,
         users::STATEMENTS,

@@ -24,6 +24,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 4, name: "draws", sql: include_str!("../migrations/0004_draws.sql") },
     Migration { version: 5, name: "audit_chain", sql: include_str!("../migrations/0005_audit_chain.sql") },
     Migration { version: 6, name: "wallet", sql: include_str!("../migrations/0006_wallet.sql") },
+    Migration { version: 7, name: "publishing", sql: include_str!("../migrations/0007_publishing.sql") },
 ];
 
 /// Taken for the time of a migration; any number that no other program would choose.

@@ -1,23 +1,35 @@
 //! The outbox: what others wait to hear, written in the transaction of the change that it tells of.
 
+pub mod disabled;
+pub mod listing;
+pub mod processed;
+pub mod publishing;
+pub mod shards;
+
 use crate::database::Engine;
 use crate::fault::Fault;
 use crate::param::Param;
 use crate::statement::statements;
 use crate::tx::Tx;
 use guerdon_core::Timestamp;
+use guerdon_core::outbox::{SHARDS, shard_of};
 
 statements! {
     APPEND = "INSERT INTO integration.outbox_events (event_id, channel, sequence, aggregate_type, aggregate_id, event_type,
-            payload, status, created_at, attempts)
-        VALUES ($1, 'broker', $2, $3, $4, $5, $6, $7, $8, 0)",
+            payload, status, created_at, attempts, shard)
+        VALUES ($1, 'broker', $2, $3, $4, $5, $6, $7, $8, 0, $9)",
         postgres: "INSERT INTO integration.outbox_events (event_id, channel, sequence, aggregate_type, aggregate_id,
-            event_type, payload, status, created_at, attempts)
-        SELECT id, 'broker', sequence, $3, aggregate_id, $5, payload, $7, $8, 0
-        FROM unnest(CAST($1 AS BYTEA[]), CAST($2 AS BIGINT[]), CAST($4 AS TEXT[]), CAST($6 AS TEXT[]))
-            AS row (id, sequence, aggregate_id, payload)";
-    BACKLOG = "SELECT COUNT(*), MIN(created_at) FROM (SELECT created_at FROM integration.outbox_events
-        WHERE channel = 'broker' AND status IN ('NEW', 'SENDING') ORDER BY channel, event_id LIMIT $1) unsent";
+            event_type, payload, status, created_at, attempts, shard)
+        SELECT id, 'broker', sequence, $3, aggregate_id, $5, payload, $7, $8, 0, shard
+        FROM unnest(CAST($1 AS BYTEA[]), CAST($2 AS BIGINT[]), CAST($4 AS TEXT[]), CAST($6 AS TEXT[]),
+            CAST($9 AS BIGINT[])) AS row (id, sequence, aggregate_id, payload, shard)";
+    BACKLOG = "SELECT COUNT(*) FROM (SELECT 1 FROM integration.outbox_events
+        WHERE channel = 'broker' AND status IN ('NEW', 'SENDING') ORDER BY channel, shard, event_id LIMIT $1) unsent";
+    /// Ids follow the time at which they were made, so the first of a shard is its oldest.
+    OLDEST = "SELECT created_at FROM integration.outbox_events
+        WHERE channel = 'broker' AND shard = $1 AND status IN ('NEW', 'SENDING') ORDER BY event_id LIMIT 1";
+    DEAD = "SELECT COUNT(*) FROM (SELECT 1 FROM integration.outbox_events WHERE status = 'DEAD'
+        ORDER BY event_id LIMIT $1) dead";
 }
 
 /// Whether somebody will publish what is written; with the sink `none` it counts as sent.
@@ -38,11 +50,25 @@ impl Publishing {
     }
 }
 
-/// What is yet to be published: how many, counted up to a limit, and since when the oldest waits.
-pub fn backlog(tx: &mut Tx<'_>, most: i64) -> Result<(i64, Option<Timestamp>), Fault> {
-    let found =
-        tx.query_one(&BACKLOG, &[most.into()], |row| Ok((row.int(0)?, row.optional_timestamp(1)?)))?;
-    Ok(found.unwrap_or_default())
+/// What is yet to be published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Counted up to a limit.
+    pub unsent: i64,
+    pub dead: i64,
+    /// Since when the oldest waits.
+    pub oldest: Option<Timestamp>,
+}
+
+pub fn backlog(tx: &mut Tx<'_>, most: i64) -> Result<Backlog, Fault> {
+    let unsent = tx.query_one(&BACKLOG, &[most.into()], |row| row.int(0))?.unwrap_or_default();
+    let dead = tx.query_one(&DEAD, &[most.into()], |row| row.int(0))?.unwrap_or_default();
+    let mut oldest = None;
+    for shard in 0..if unsent == 0 { 0 } else { SHARDS } {
+        let first = tx.query_one(&OLDEST, &[shard.into()], |row| row.timestamp(0))?;
+        oldest = [oldest, first].into_iter().flatten().min();
+    }
+    Ok(Backlog { unsent, dead, oldest })
 }
 
 /// Events of one type, about things of one type, of one moment.
@@ -68,9 +94,12 @@ pub fn append(tx: &mut Tx<'_>, batch: Batch<'_>, events: &[OutboxEvent]) -> Resu
         return Ok(());
     }
     let status = batch.publishing.status();
+    if batch.publishing == Publishing::Broker {
+        tx.tells();
+    }
     let (aggregate_type, event_type) = (batch.aggregate_type, batch.event_type);
     if tx.engine() == Engine::Sqlite {
-        let rows = events.iter().map(|event| -> [Param<'_>; 8] {
+        let rows = events.iter().map(|event| -> [Param<'_>; 9] {
             [
                 Param::Blob(&event.id),
                 event.sequence.into(),
@@ -80,6 +109,7 @@ pub fn append(tx: &mut Tx<'_>, batch: Batch<'_>, events: &[OutboxEvent]) -> Resu
                 (&event.payload).into(),
                 status.into(),
                 batch.created_at.into(),
+                shard_of(&event.aggregate_id).into(),
             ]
         });
         return tx.execute_rows(&APPEND, rows).map(drop);
@@ -88,6 +118,7 @@ pub fn append(tx: &mut Tx<'_>, batch: Batch<'_>, events: &[OutboxEvent]) -> Resu
     let sequences: Vec<_> = events.iter().map(|event| event.sequence).collect();
     let aggregates: Vec<_> = events.iter().map(|event| event.aggregate_id.as_str()).collect();
     let payloads: Vec<_> = events.iter().map(|event| event.payload.as_str()).collect();
+    let shards: Vec<_> = events.iter().map(|event| shard_of(&event.aggregate_id)).collect();
     let params = [
         Param::Blobs(&ids),
         Param::Ints(&sequences),
@@ -97,6 +128,7 @@ pub fn append(tx: &mut Tx<'_>, batch: Batch<'_>, events: &[OutboxEvent]) -> Resu
         Param::Texts(&payloads),
         status.into(),
         batch.created_at.into(),
+        Param::Ints(&shards),
     ];
     tx.execute(&APPEND, &params).map(drop)
 }

@@ -1,5 +1,6 @@
 //! The store: what a process opens once and hands to everything that reads or writes.
 
+use crate::bell::{Bell, Listener};
 use crate::commit::{Checkpointer, Committer, Now, Pulse, Session};
 use crate::database::{Database, Engine};
 use crate::fault::Fault;
@@ -29,11 +30,13 @@ pub struct StoreOptions {
     pub waiting_max: usize,
     /// For the jitter of retries and the names of connections.
     pub seed: u64,
+    /// Whether other processes' commits are listened for.
+    pub listens: bool,
 }
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self { readers: 4, group_max: 512, waiting_max: 8_192, seed: 1 }
+        Self { readers: 4, group_max: 512, waiting_max: 8_192, seed: 1, listens: false }
     }
 }
 
@@ -53,6 +56,8 @@ pub struct Store {
     readers: Mutex<Option<(Arc<Readers>, Arc<Readers>)>>,
     pulse: Arc<Pulse>,
     checkpointer: Option<Arc<Checkpointer>>,
+    bell: Bell,
+    listener: Option<Listener>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     _serving: Option<ServingLock>,
 }
@@ -85,8 +90,15 @@ impl Store {
         };
         let lanes = Arc::new(Lanes::new(options.waiting_max, options.group_max, metrics.waiting.clone()));
         let pulse = Arc::new(Pulse::default());
-        let committer =
-            Committer::new(session, Arc::clone(&lanes), Arc::clone(&pulse), metrics.clone(), options.seed);
+        let bell = Bell::default();
+        let committer = Committer::new(
+            session,
+            Arc::clone(&lanes),
+            Arc::clone(&pulse),
+            metrics.clone(),
+            bell.clone(),
+            options.seed,
+        );
         threads.push(spawn("committer", move || committer.run())?);
         let (readers, inbox) = Readers::channel(options.waiting_max);
         let (first, first_inbox) = Readers::channel(options.waiting_max);
@@ -102,6 +114,8 @@ impl Store {
             readers: Mutex::new(Some((Arc::new(readers), Arc::new(first)))),
             pulse,
             checkpointer,
+            listener: options.listens.then(|| Listener::start(database, &name, &bell)).flatten(),
+            bell,
             threads: Mutex::new(threads),
             _serving: serving,
         })
@@ -114,6 +128,16 @@ impl Store {
     /// For the threads that submit commands, to say when they rest.
     pub fn silence(&self) -> Silence {
         Silence::new(Arc::clone(&self.lanes))
+    }
+
+    /// Changes with every commit that has a message to publish; with another process's as well, where it rang.
+    pub fn news(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.bell.hear()
+    }
+
+    /// Changes with this process's own.
+    pub fn own_news(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.bell.hear_ourselves()
     }
 
     /// Hands a command to the committer; the answer comes once it is durable.
@@ -165,6 +189,9 @@ impl Store {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(checkpointer) = &self.checkpointer {
             checkpointer.close();
+        }
+        if let Some(listener) = &self.listener {
+            listener.stop();
         }
         for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             if thread.join().is_err() {

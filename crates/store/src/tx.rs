@@ -17,6 +17,8 @@ pub struct Tx<'c> {
     /// Whether a statement failed: whatever the command makes of it, nothing of it may be committed.
     failed: bool,
     wrote: bool,
+    /// Whether it wrote a message that somebody waits to publish.
+    told: bool,
 }
 
 /// What is the same for all of a transaction.
@@ -41,7 +43,15 @@ pub(crate) enum Connection<'c> {
 
 impl<'c> Tx<'c> {
     pub(crate) fn new(connection: Connection<'c>, moment: Moment) -> Self {
-        Self { connection, rows_written: 0, rows_limit: None, moment, failed: false, wrote: false }
+        Self {
+            connection,
+            rows_written: 0,
+            rows_limit: None,
+            moment,
+            failed: false,
+            wrote: false,
+            told: false,
+        }
     }
 
     /// When the transaction began, by the server's clock: the time of what it writes.
@@ -88,6 +98,15 @@ impl<'c> Tx<'c> {
     /// Whether any statement was run that could have written.
     pub(crate) fn has_written(&self) -> bool {
         self.wrote
+    }
+
+    /// Says that there is a message to publish once this is committed.
+    pub(crate) fn tells(&mut self) {
+        self.told = true;
+    }
+
+    pub(crate) fn has_told(&self) -> bool {
+        self.told
     }
 
     /// Notes how a statement ended, and whether it was one that writes.

@@ -186,6 +186,21 @@ impl Sql {
         }
     }
 
+    /// Makes the database refuse every change of a table's rows, until [`Sql::allow_rows`].
+    pub fn refuse_changes(&mut self, table: &str) {
+        let table = self.table(table);
+        match self {
+            Self::Sqlite(_) => self.run(&format!(
+                "CREATE TRIGGER refuse BEFORE UPDATE ON {table} BEGIN SELECT RAISE(ABORT, 'refused'); END"
+            )),
+            Self::Postgres(_) => self.run(&format!(
+                "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+                 $$ BEGIN RAISE EXCEPTION 'refused'; END $$;
+                 CREATE TRIGGER refuse BEFORE UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION refuse()"
+            )),
+        }
+    }
+
     pub fn allow_rows(&mut self, table: &str) {
         let table = self.table(table);
         match self {

@@ -120,3 +120,19 @@ fn timeline(request: &Request) -> Vec<TimelineEntry> {
     }
     entries
 }
+
+/// What others hear of a request that was decided.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestDecided<'a> {
+    pub request_id: String,
+    pub event_id: &'a str,
+    pub user_id: &'a str,
+    pub status: RequestStatus,
+    pub result_code: ResultCode,
+    pub position: i64,
+    #[schema(value_type = i64)]
+    pub requested_at: Timestamp,
+    #[schema(value_type = i64)]
+    pub finished_at: Timestamp,
+}

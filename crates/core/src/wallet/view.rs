@@ -106,17 +106,20 @@ impl TransferView {
 }
 
 /// What others are told of a transfer.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TransferNews<'a> {
     pub transfer_id: String,
     pub kind: TransferKind,
     pub from_account_id: i64,
     pub to_account_id: i64,
+    #[schema(value_type = f64)]
     pub amount: Decimal,
     pub currency: &'a str,
+    /// The transfer that this one gives back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refund_of: Option<String>,
+    #[schema(value_type = i64)]
     pub created_at: Timestamp,
 }
 

@@ -177,7 +177,7 @@ impl Audit {
         };
         self.looked_at += u64::try_from(page.len()).unwrap_or(0);
         let messages: Vec<_> = page.iter().map(|transfer| transfer.id.message_id()).collect();
-        let told: HashSet<_> = audit::outbox_of(tx, &messages)?.into_iter().collect();
+        let untold: HashSet<_> = audit::missing_messages(tx, &messages)?.into_iter().collect();
         // Keys are forgotten while we look, so those that are nearly old enough may be gone as well.
         let retention = i64::try_from(RETENTION.saturating_sub(SLACK).as_millis()).unwrap_or(i64::MAX);
         for transfer in page {
@@ -191,7 +191,7 @@ impl Audit {
             });
             self.checks
                 .transfer_messages
-                .expect(told.contains(&id.message_id()), || format!("{id} has no message"));
+                .expect(!untold.contains(&id.message_id()), || format!("{id} has no message"));
             let forgotten =
                 transfer.made_by_key.is_none() && transfer.created_at.plus_millis(retention) < self.now;
             self.checks.transfer_keys.expect(forgotten || transfer.made_by_key == Some(id), || {

@@ -1,25 +1,11 @@
 //! What others hear of requests: one message for each that was decided.
 
+use guerdon_core::EventId;
 use guerdon_core::requests::RequestState;
-use guerdon_core::{EventId, Timestamp};
+use guerdon_core::requests::view::RequestDecided;
 use guerdon_store::outbox::{self, OutboxEvent, Publishing};
 use guerdon_store::requests::RequestRow;
 use guerdon_store::{Fault, Tx};
-use serde::Serialize;
-
-/// What others hear of a request that was decided.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Decided<'a> {
-    request_id: String,
-    event_id: &'a str,
-    user_id: &'a str,
-    status: &'a str,
-    result_code: &'a str,
-    position: i64,
-    requested_at: Timestamp,
-    finished_at: Timestamp,
-}
 
 /// Writes the news of those among them who are decided, in the transaction that decided them.
 pub(crate) fn tell(
@@ -32,12 +18,12 @@ pub(crate) fn tell(
     for row in rows {
         let RequestState::Finished { result, finished_at, .. } = row.state else { continue };
         let request_id = row.id.to_string();
-        let decided = Decided {
+        let decided = RequestDecided {
             request_id: request_id.clone(),
             event_id: event_id.as_str(),
             user_id: row.user_id.as_str(),
-            status: result.status().as_str(),
-            result_code: result.as_str(),
+            status: result.status(),
+            result_code: result,
             position: row.key.position(),
             requested_at: row.requested_at,
             finished_at,

@@ -1,3 +1,4 @@
+use super::wiring::{sink, start_log, stop_signals};
 use super::{fail, say};
 use crate::settings::Settings;
 use guerdon_engine::{Clock, Engine, EngineMetrics};
@@ -7,9 +8,7 @@ use prometheus_client::registry::Registry;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
-use tracing_subscriber::EnvFilter;
 
 pub(crate) fn run(settings: &Settings) -> ExitCode {
     if let Err(reason) = start_log(settings) {
@@ -39,21 +38,13 @@ pub(crate) fn run(settings: &Settings) -> ExitCode {
     }
 }
 
-fn start_log(settings: &Settings) -> Result<(), String> {
-    let filter = EnvFilter::try_new(&settings.log_level)
-        .map_err(|error| format!("log.level cannot be read: {error}"))?;
-    let log =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
-    let started = if settings.log_json { log.json().try_init() } else { log.with_ansi(false).try_init() };
-    started.map_err(|error| format!("the log cannot be started: {error}"))
-}
-
 async fn serve(settings: &Settings, silence: &OnceLock<Silence>) -> Result<(), String> {
     let listener = TcpListener::bind(settings.listen)
         .await
         .map_err(|error| format!("cannot listen on {}: {error}", settings.listen))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let stop = stop_signals()?;
+    let sink = sink(settings)?;
 
     let mut registry = Registry::default();
     let clock = Arc::new(Clock::new(settings.clock_offset_ms));
@@ -66,8 +57,9 @@ async fn serve(settings: &Settings, silence: &OnceLock<Silence>) -> Result<(), S
     let _ = silence.set(store.silence());
     let options = settings.engine;
     let engine_metrics = EngineMetrics::register(&mut registry);
-    let engine =
-        Engine::start(store, clock, options, engine_metrics).await.map_err(|failure| failure.to_string())?;
+    let engine = Engine::start(store, clock, options, sink, engine_metrics)
+        .await
+        .map_err(|failure| failure.to_string())?;
     let app = Arc::new(App {
         engine: Arc::clone(&engine),
         verifier: Verifier::new(&settings.auth),
@@ -81,28 +73,8 @@ async fn serve(settings: &Settings, silence: &OnceLock<Silence>) -> Result<(), S
     say(&format!("listening on http://{address}"));
     tracing::info!(%address, database = %settings.database, "serving");
     guerdon_server::serve(listener, app, router, stop).await;
+    engine.stop_publishing().await;
     tokio::task::block_in_place(|| engine.close());
     tracing::info!("stopped");
     Ok(())
-}
-
-/// Comes with the first signal to stop; with the second one the process ends at once.
-fn stop_signals() -> Result<impl Future<Output = ()>, String> {
-    let listen = |kind| signal(kind).map_err(|error| format!("cannot listen for signals: {error}"));
-    let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
-    Ok(async move {
-        either(&mut terminate, &mut interrupt).await;
-        tokio::spawn(async move {
-            either(&mut terminate, &mut interrupt).await;
-            super::complain("stopped at once, by a second signal");
-            std::process::exit(1);
-        });
-    })
-}
-
-async fn either(first: &mut Signal, second: &mut Signal) {
-    tokio::select! {
-        _ = first.recv() => {}
-        _ = second.recv() => {}
-    }
 }

@@ -48,7 +48,12 @@ fn what_cannot_be_is_refused_by_name() {
         ("", &[("GUERDON_USERS__UNKNOWN", "maybe")], &["users.unknown", "accept, reject"]),
         ("", &[("GUERDON_AUTH__SECRET", "short")], &["auth.secret", "32 bytes"]),
         ("", &[("GUERDON_AUTH__JWKS", "keys.json")], &["auth.jwks", "not available"]),
-        ("", &[("GUERDON_OUTBOX__SINK", "kafka")], &["outbox.sink", "none"]),
+        ("", &[("GUERDON_OUTBOX__SINK", "redis")], &["outbox.sink", "none, webhook, rabbitmq, kafka"]),
+        ("", &[("GUERDON_OUTBOX__SINK", "kafka")], &["outbox.url", "not set", "kafka"]),
+        ("", &[("GUERDON_OUTBOX__SECRET", "hush")], &["outbox.secret", "whsec_"]),
+        ("", &[("GUERDON_OUTBOX__LEASE", "10ms")], &["outbox.lease", "1s"]),
+        ("", &[("GUERDON_CONSUME__HANDLER", "webhook")], &["consume.webhookUrl", "not set"]),
+        ("", &[("GUERDON_CONSUME__DATABASE", "mysql://x")], &["consume.database"]),
         ("", &[("GUERDON_LISTEN", "0.0.0.0:80")], &["auth.secret", "development secret"]),
         (
             "",
@@ -72,7 +77,8 @@ fn secrets_and_passwords_are_not_shown() {
     let environment = [
         ("GUERDON_AUTH__SECRET", "a-very-secret-secret-of-good-length"),
         ("GUERDON_DATABASE", "postgres://me:hush@127.0.0.1/guerdon"),
-        ("GUERDON_OUTBOX__SECRET", "whsec_hush"),
+        ("GUERDON_OUTBOX__SECRET", "whsec_aHVzaGh1c2hodXNoaHVzaGh1c2hodXNo"),
+        ("GUERDON_CONSUME__URL", "amqp://me:hush@127.0.0.1:5672/%2f"),
         ("GUERDON_PROVIDERS__DEFAULT__SECRET", "whsec_hush"),
         ("GUERDON_PROVIDERS__DEFAULT__URL", "http://me:hush@127.0.0.1:1/"),
         ("GUERDON_PROVIDERS__B__URL", "http://127.0.0.1:1/?token=hush"),
@@ -86,16 +92,9 @@ fn secrets_and_passwords_are_not_shown() {
     ];
     let settings = read(None, &environment, &[]).unwrap();
     let shown = format!("{:?}", settings.shown());
-    assert!(!shown.contains("hush") && !shown.contains("very-secret"), "{shown}");
+    assert!(!shown.contains("hush") && !shown.contains("aHVz") && !shown.contains("very-secret"), "{shown}");
     assert!(shown.contains("postgres://me:(hidden)@127.0.0.1/guerdon"), "{shown}");
-    let later = [
-        "outbox.secret",
-        "outbox.url",
-        "providers.b.url",
-        "providers.c.url",
-        "providers.default.secret",
-        "providers.default.url",
-    ];
+    let later = ["providers.b.url", "providers.c.url", "providers.default.secret", "providers.default.url"];
     assert_eq!(settings.without_effect(), later);
 }
 

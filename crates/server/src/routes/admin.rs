@@ -4,5 +4,6 @@ pub(crate) mod accounts;
 pub(crate) mod audit;
 pub(crate) mod audit_log;
 pub(crate) mod events;
+pub(crate) mod outbox;
 pub(crate) mod requests;
 pub(crate) mod users;

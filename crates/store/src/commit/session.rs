@@ -23,6 +23,8 @@ pub(crate) struct Session {
     moment: Moment,
     /// Whether the open transaction has run a statement that writes.
     written: bool,
+    /// Whether it has a message to publish.
+    told: bool,
 }
 
 enum Writer {
@@ -39,7 +41,7 @@ pub(crate) enum Commit {
 
 impl Session {
     fn new(writer: Writer, now: Now) -> Self {
-        Self { writer, now, moment: Moment::NONE, written: false }
+        Self { writer, now, moment: Moment::NONE, written: false, told: false }
     }
 
     pub(crate) fn sqlite(path: PathBuf, checkpointer: Arc<Checkpointer>, now: Now) -> Result<Self, Fault> {
@@ -62,6 +64,7 @@ impl Session {
         self.moment.number += 1;
         self.moment.now = (self.now)();
         self.written = false;
+        self.told = false;
         Ok(())
     }
 
@@ -80,6 +83,7 @@ impl Session {
         let outcome = run(&mut tx);
         let failed = tx.has_failed();
         self.written |= tx.has_written();
+        self.told |= tx.has_told();
         match outcome {
             Ok(_) if failed => Err(Fault::inconsistent("a command went on after a statement that failed")),
             outcome => outcome,
@@ -105,6 +109,11 @@ impl Session {
             Writer::Sqlite(session) => session.commit(),
             Writer::Postgres(session) => session.commit(self.written),
         }
+    }
+
+    /// Whether what was committed last has a message to publish.
+    pub(crate) fn has_told(&self) -> bool {
+        self.told
     }
 
     /// Finds out what became of a COMMIT whose answer was lost: nothing is tried again before that is known.

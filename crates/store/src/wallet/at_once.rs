@@ -7,6 +7,7 @@ use crate::outbox::Publishing;
 use crate::param::Param;
 use crate::statement::statements;
 use crate::tx::Tx;
+use guerdon_core::outbox::shard_of;
 use guerdon_core::wallet::{Book, Books, Posted};
 
 statements! {
@@ -16,9 +17,9 @@ statements! {
                 CAST($5 AS BIGINT[]), CAST($6 AS BIGINT[]), CAST($7 AS BIGINT[]), CAST($8 AS BIGINT[]),
                 CAST($9 AS BIGINT[]), CAST($10 AS BIGINT[]), CAST($11 AS BIGINT[]), CAST($12 AS BYTEA[]),
                 CAST($13 AS TEXT[]), CAST($14 AS TEXT[]), CAST($15 AS BIGINT[]), CAST($16 AS BYTEA[]),
-                CAST($17 AS TEXT[]), CAST($18 AS TEXT[]), CAST($19 AS TEXT[]))
+                CAST($17 AS TEXT[]), CAST($18 AS TEXT[]), CAST($19 AS TEXT[]), CAST($26 AS BIGINT[]))
                 AS row (id, kind, from_id, from_slot, from_number, from_balance, to_id, to_slot, to_number, to_balance,
-                    amount, refund_of, client, key, created_at, message_id, name, event_type, payload)),
+                    amount, refund_of, client, key, created_at, message_id, name, event_type, payload, shard)),
         transfers AS (INSERT INTO core.transfer (transfer_id, kind, from_account_id, from_slot, from_number, from_balance,
                 to_account_id, to_slot, to_number, to_balance, amount, refunded, refund_of, client_id, idempotency_key,
                 created_at, status)
@@ -26,8 +27,8 @@ statements! {
                 0, NULLIF(refund_of, CAST('' AS BYTEA)), client, key, created_at, 'SUCCEEDED' FROM made),
         owed AS (INSERT INTO core.ledger_backlog (transfer_id, created_at) SELECT id, created_at FROM made),
         told AS (INSERT INTO integration.outbox_events (event_id, channel, sequence, aggregate_type, aggregate_id,
-                event_type, payload, status, created_at, attempts)
-            SELECT message_id, 'broker', 1, 'TRANSFER', name, event_type, payload, $20, $21, 0 FROM made)
+                event_type, payload, status, created_at, attempts, shard)
+            SELECT message_id, 'broker', 1, 'TRANSFER', name, event_type, payload, $20, $21, 0, shard FROM made)
         UPDATE core.account a SET balance = row.balance, entries = row.entries, changed_at = row.changed_at
         FROM unnest(CAST($22 AS BIGINT[]), CAST($23 AS BIGINT[]), CAST($24 AS BIGINT[]), CAST($25 AS BIGINT[]))
             AS row (id, balance, entries, changed_at)
@@ -67,6 +68,7 @@ pub(super) fn write(
     let message_ids: Vec<&[u8]> = message_ids.iter().map(<[u8; 16]>::as_slice).collect();
     let names: Vec<_> = made.iter().map(|made| made.transfer.id.to_string()).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let shards: Vec<_> = names.iter().map(|name| shard_of(name)).collect();
     let types: Vec<_> = made.iter().map(|made| made.transfer.kind.message()).collect();
     let payloads: Vec<_> = made.iter().map(|made| made.payload.as_str()).collect();
     let of_books = |value: fn(&Book) -> i64| held.iter().map(|book| value(book)).collect::<Vec<_>>();
@@ -87,6 +89,10 @@ pub(super) fn write(
     ]);
     params.extend([Param::Text(publishing.status()), Param::from(tx.now())]);
     params.extend(books.iter().map(|column| Param::Ints(column)));
+    params.push(Param::Ints(&shards));
+    if publishing == Publishing::Broker {
+        tx.tells();
+    }
     let written = tx.execute(&WRITE, &params)?;
     accounts::expect_rows(written, held.len())
 }

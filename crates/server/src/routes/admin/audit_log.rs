@@ -24,7 +24,8 @@ pub(crate) struct AuditLine {
     /// In which call.
     request_id: String,
     /// What: `EVENT_CREATED`, `EVENT_PATCHED`, `EVENT_OPENED`, `EVENT_CLOSED`, `EVENT_CANCELLED`, `EVENT_DRAWN`,
-    /// `EVENT_ANNOUNCED`, `USER_STATUS_SET`, `ACCOUNT_OPENED`, `ACCOUNT_DEPOSITED`, `TRANSFER_REFUNDED`.
+    /// `EVENT_ANNOUNCED`, `USER_STATUS_SET`, `ACCOUNT_OPENED`, `ACCOUNT_DEPOSITED`, `TRANSFER_REFUNDED`, `MESSAGES_REPLAYED`,
+    /// `SINK_ENABLED`.
     action: &'static str,
     target_type: &'static str,
     target_id: String,

@@ -1,0 +1,290 @@
+//! Web servers that are told of messages, each call signed as Standard Webhooks has it.
+
+mod sign;
+
+pub use sign::Secrets;
+
+use crate::address::Reach;
+use crate::{Now, choose_encryption, without_secrets};
+use futures_util::StreamExt;
+use guerdon_core::Timestamp;
+use guerdon_core::outbox::Message;
+use guerdon_core::outbox::envelope::{self, CONTENT_TYPE, Received};
+use guerdon_engine::{Away, Handled, Handler, Handles, Published, Publishes, Sink, Verdict};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::{CONTENT_TYPE as CONTENT_TYPE_HEADER, HeaderMap, RETRY_AFTER};
+use reqwest::{Client, StatusCode, Url, redirect};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Calls at one time.
+const CALLS: usize = 16;
+/// As much of an answer is read, so that the connection can be used again.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
+
+/// A web server that is told of messages.
+pub struct Webhook {
+    client: Client,
+    url: Url,
+    address: String,
+    secrets: Secrets,
+    now: Now,
+}
+
+/// How a call ended.
+enum Called {
+    Taken,
+    Refused { reason: String, retry_after: Option<Duration> },
+    Away(Away),
+}
+
+impl Webhook {
+    pub fn new(
+        url: &str,
+        secrets: Secrets,
+        reach: Reach,
+        timeout: Duration,
+        now: Now,
+    ) -> Result<Self, String> {
+        choose_encryption();
+        let parsed = Url::parse(url).map_err(|error| format!("is no address: {error}"))?;
+        if !matches!(parsed.scheme(), "http" | "https") {
+            return Err("must begin with http:// or https://".into());
+        }
+        // A name is looked up, and looked at, with every connection; an address is known now.
+        let host = parsed.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        if let Ok(literal) = host.parse::<IpAddr>()
+            && !reach.allows(literal)
+        {
+            return Err(format!(
+                "leads to {literal}, which is no public address; webhooks.privateAddresses = \"allow\" allows it"
+            ));
+        }
+        let client = Client::builder()
+            .timeout(timeout)
+            .connect_timeout(timeout)
+            .redirect(redirect::Policy::none())
+            .no_proxy()
+            .user_agent(concat!("guerdon/", env!("CARGO_PKG_VERSION")))
+            .dns_resolver(Arc::new(Lookup(reach)))
+            .build()
+            .map_err(|error| error.to_string())?;
+        Ok(Self { client, url: parsed, address: without_secrets(url), secrets, now })
+    }
+
+    /// One signed call. Whoever is called can tell a second call about the same thing by its `webhook-id`.
+    async fn call(&self, id: &str, body: Vec<u8>) -> Called {
+        let seconds = (self.now)().as_millis().div_euclid(1_000);
+        let mut request = self
+            .client
+            .post(self.url.clone())
+            .header(CONTENT_TYPE_HEADER, CONTENT_TYPE)
+            .header("webhook-id", id)
+            .header("webhook-timestamp", seconds);
+        if let Some(signature) = self.secrets.sign(id, seconds, &body) {
+            request = request.header("webhook-signature", signature);
+        }
+        let mut answer = match request.body(body).send().await {
+            Ok(answer) => answer,
+            Err(error) if error.is_timeout() && !error.is_connect() => {
+                return Called::Refused { reason: "no answer in time".into(), retry_after: None };
+            }
+            Err(error) => {
+                let reason = root_cause(&error.without_url());
+                return Called::Away(Away::ForNow { reason, retry_after: None });
+            }
+        };
+        let status = answer.status();
+        let retry_after = retry_after(answer.headers(), (self.now)());
+        let mut read = 0;
+        while let Ok(Some(chunk)) = answer.chunk().await {
+            read += chunk.len();
+            if read > ANSWER_BYTES_MAX {
+                break;
+            }
+        }
+        let reason = format!("it answered {status}");
+        match status {
+            status if status.is_success() => Called::Taken,
+            StatusCode::GONE => Called::Away(Away::ForGood { reason }),
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                Called::Away(Away::ForNow { reason, retry_after })
+            }
+            _ => Called::Refused { reason, retry_after },
+        }
+    }
+}
+
+/// What went wrong at the bottom: the outer errors only say that something did.
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}
+
+/// Seconds, or a date.
+fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = jiff::fmt::rfc2822::parse(text).ok()?.timestamp().as_millisecond();
+    let left = Timestamp::from_millis(date).millis_since(now);
+    u64::try_from(left).ok().map(Duration::from_millis)
+}
+
+/// Looks names up, and leaves out the addresses that may not be called.
+struct Lookup(Reach);
+
+impl Resolve for Lookup {
+    fn resolve(&self, name: Name) -> Resolving {
+        let reach = self.0;
+        Box::pin(async move {
+            let found: Vec<_> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            let allowed: Vec<_> = found.into_iter().filter(|address| reach.allows(address.ip())).collect();
+            if allowed.is_empty() {
+                return Err(format!("{} has no public address", name.as_str()).into());
+            }
+            Ok(Box::new(allowed.into_iter()) as Addrs)
+        })
+    }
+}
+
+/// Messages go to a web server.
+pub struct WebhookSink {
+    webhook: Webhook,
+    source: String,
+}
+
+impl WebhookSink {
+    pub fn new(webhook: Webhook, source: String) -> Self {
+        Self { webhook, source }
+    }
+
+    async fn tell(&self, message: &Message) -> Called {
+        match envelope::seal(message, &self.source) {
+            Ok(body) => self.webhook.call(&message.id.to_string(), body.into_bytes()).await,
+            Err(error) => Called::Refused { reason: error.to_string(), retry_after: None },
+        }
+    }
+}
+
+impl Sink for WebhookSink {
+    fn name(&self) -> &'static str {
+        "webhook"
+    }
+
+    fn address(&self) -> &str {
+        &self.webhook.address
+    }
+
+    fn publish<'a>(&'a self, messages: &'a [Message]) -> Publishes<'a> {
+        Box::pin(async move {
+            // Once it is away nobody else is sent there.
+            let given_up = AtomicBool::new(false);
+            let mut calls = Vec::with_capacity(messages.len());
+            for message in messages {
+                let given_up = &given_up;
+                calls.push(async move {
+                    if given_up.load(Ordering::Relaxed) {
+                        return None;
+                    }
+                    let called = self.tell(message).await;
+                    given_up.fetch_or(matches!(called, Called::Away(_)), Ordering::Relaxed);
+                    Some(called)
+                });
+            }
+            let called: Vec<_> = futures_util::stream::iter(calls).buffered(CALLS).collect().await;
+            let mut away = None;
+            let verdicts = called
+                .into_iter()
+                .map(|called| match called {
+                    Some(Called::Taken) => Verdict::Sent,
+                    Some(Called::Refused { reason, retry_after }) => Verdict::Refused { reason, retry_after },
+                    Some(Called::Away(why)) => {
+                        // To be gone outweighs to be busy.
+                        if away.is_none() || matches!(why, Away::ForGood { .. }) {
+                            away = Some(why);
+                        }
+                        Verdict::Unknown
+                    }
+                    None => Verdict::Unknown,
+                })
+                .collect();
+            Published { verdicts, away }
+        })
+    }
+}
+
+/// What a consumer received goes to a web server, as it came.
+pub struct WebhookHandler(Webhook);
+
+impl WebhookHandler {
+    pub fn new(webhook: Webhook) -> Self {
+        Self(webhook)
+    }
+}
+
+impl Handler for WebhookHandler {
+    fn handle<'a>(&'a self, event: &'a Received, body: &'a [u8]) -> Handles<'a> {
+        Box::pin(async move {
+            match self.0.call(&event.id, body.to_vec()).await {
+                Called::Taken => Handled::Done,
+                Called::Refused { reason, .. } => Handled::Refused { reason },
+                Called::Away(Away::ForNow { reason, retry_after }) => Handled::Later { reason, retry_after },
+                Called::Away(Away::ForGood { reason }) => Handled::Later { reason, retry_after: None },
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Webhook, retry_after};
+    use crate::{Reach, Secrets};
+    use guerdon_core::Timestamp;
+    use reqwest::header::{HeaderMap, RETRY_AFTER};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    #[test]
+    fn when_to_come_again() {
+        let now = Timestamp::from_millis(784_111_777_000);
+        let table = [
+            ("120", Some(120)),
+            (" 7 ", Some(7)),
+            ("Sun, 06 Nov 1994 08:49:47 GMT", Some(10)),
+            ("Sun, 06 Nov 1994 08:49:00 GMT", None),
+            ("soon", None),
+            ("-5", None),
+        ];
+        for (text, seconds) in table {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, text.parse().unwrap());
+            assert_eq!(retry_after(&headers, now), seconds.map(Duration::from_secs), "{text}");
+        }
+        assert_eq!(retry_after(&HeaderMap::new(), now), None);
+    }
+
+    #[test]
+    fn an_address_of_our_own_network_is_refused() {
+        let make = |url: &str, reach| {
+            let now = Arc::new(|| Timestamp::from_millis(0));
+            Webhook::new(url, Secrets::default(), reach, Duration::from_secs(1), now).err()
+        };
+        for url in ["http://169.254.169.254/latest", "http://[::1]/", "http://0x7f.1/", "http://2130706433/"]
+        {
+            assert!(
+                make(url, Reach::Public).is_some_and(|reason| reason.contains("public address")),
+                "{url}"
+            );
+        }
+        assert!(make("ftp://h.example/", Reach::Public).is_some());
+        assert_eq!(make("http://127.0.0.1:9/", Reach::PublicAndLoopback), None);
+        assert_eq!(make("https://h.example/hook", Reach::Public), None);
+    }
+}

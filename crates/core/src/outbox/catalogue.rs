@@ -1,0 +1,170 @@
+//! Every event that others can hear of: its schema from the type that is written, and an example.
+
+use crate::events::view::EventView;
+use crate::requests::view::RequestDecided;
+use crate::wallet::view::TransferNews;
+use serde_json::{Map, Value};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+/// An event that others can hear of.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    pub event_type: &'static str,
+    pub aggregate_type: &'static str,
+    pub about: &'static str,
+    /// Of the envelope's `data`.
+    pub schema: fn() -> Value,
+    pub example: &'static str,
+}
+
+const EVENT: &str = r#"{"eventId":"drop_1","name":"Launch","type":"FIRST_COME","status":"OPEN","startsAt":1700000000000,"endsAt":1700086400000,"capacityTotal":100,"capacityRemaining":100,"rewards":[{"rewardId":"r-1","kind":"POINT","quantity":1,"amount":500,"currency":"PNT"}],"version":2,"createdAt":1700000000000,"updatedAt":1700000000500,"openedAt":1700000000500}"#;
+const TRANSFER: &str = r#"{"transferId":"018bcfe5-6800-7000-8000-000000000003","kind":"TRANSFER","fromAccountId":3,"toAccountId":4,"amount":12.5,"currency":"PNT","createdAt":1700000000000}"#;
+const REFUND: &str = r#"{"transferId":"018bcfe5-6800-7000-8000-000000000004","kind":"REFUND","fromAccountId":4,"toAccountId":3,"amount":12.5,"currency":"PNT","refundOf":"018bcfe5-6800-7000-8000-000000000003","createdAt":1700000001000}"#;
+const REQUEST: &str = r#"{"requestId":"018bcfe5-6800-7000-8000-010000000001","eventId":"drop_1","userId":"u-1","status":"SUCCEEDED","resultCode":"SUCCESS","position":1,"requestedAt":1700000000000,"finishedAt":1700000000002}"#;
+
+pub const ALL: &[Entry] = &[
+    Entry {
+        event_type: "REQUEST_DECIDED",
+        aggregate_type: "REQUEST",
+        about: "A request in an event's line was decided: won, turned away, or ended with its event. Once for each request.",
+        schema: schema_of::<RequestDecided<'static>>,
+        example: REQUEST,
+    },
+    Entry {
+        event_type: "EVENT_OPENED",
+        aggregate_type: "EVENT",
+        about: "People can take part from now on. The event as it is then.",
+        schema: schema_of::<EventView>,
+        example: EVENT,
+    },
+    Entry {
+        event_type: "EVENT_CLOSED",
+        aggregate_type: "EVENT",
+        about: "Nobody can take part any more. The event as it is then.",
+        schema: schema_of::<EventView>,
+        example: EVENT,
+    },
+    Entry {
+        event_type: "EVENT_CANCELLED",
+        aggregate_type: "EVENT",
+        about: "The event was called off; everybody who is still in line is turned away after it. The event as it is then.",
+        schema: schema_of::<EventView>,
+        example: EVENT,
+    },
+    Entry {
+        event_type: "EVENT_ANNOUNCED",
+        aggregate_type: "EVENT",
+        about: "A lottery's winners are known; a message about each of its requests follows. The event as it is then.",
+        schema: schema_of::<EventView>,
+        example: EVENT,
+    },
+    Entry {
+        event_type: "TRANSFER_COMPLETED",
+        aggregate_type: "TRANSFER",
+        about: "Money moved from one account to another, by a transfer or a deposit.",
+        schema: schema_of::<TransferNews<'static>>,
+        example: TRANSFER,
+    },
+    Entry {
+        event_type: "TRANSFER_REFUNDED",
+        aggregate_type: "TRANSFER",
+        about: "Money went back, all of a transfer or a part of it.",
+        schema: schema_of::<TransferNews<'static>>,
+        example: REFUND,
+    },
+];
+
+/// A JSON schema that stands for itself.
+fn schema_of<T: ToSchema + PartialSchema>() -> Value {
+    let mut nested: Vec<(String, RefOr<Schema>)> = Vec::new();
+    T::schemas(&mut nested);
+    nested.sort_by(|a, b| a.0.cmp(&b.0));
+    nested.dedup_by(|a, b| a.0 == b.0);
+    let mut whole = serde_json::to_value(T::schema()).unwrap_or_default();
+    if let (Some(whole), false) = (whole.as_object_mut(), nested.is_empty()) {
+        let parts: Map<_, _> = nested
+            .into_iter()
+            .map(|(name, schema)| (name, serde_json::to_value(schema).unwrap_or_default()))
+            .collect();
+        whole.insert("$defs".into(), Value::Object(parts));
+    }
+    relocate(&mut whole);
+    whole
+}
+
+/// Points at the parts where they are here, not where an API's description has them.
+fn relocate(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value {
+                    Value::String(place) if name == "$ref" => {
+                        *place = place.replace("#/components/schemas/", "#/$defs/");
+                    }
+                    value => relocate(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(relocate),
+        _ => {}
+    }
+}
+
+/// The catalogue to read, as `docs/events.md` has it.
+pub fn markdown() -> String {
+    use std::fmt::Write;
+    let mut text = String::from(include_str!("catalogue.md"));
+    // Writing to a string does not fail.
+    for entry in ALL {
+        let _ = writeln!(
+            text,
+            "| [{0}](#{1}) | `{2}` | {3} |",
+            entry.event_type,
+            entry.event_type.to_lowercase(),
+            entry.aggregate_type,
+            entry.about
+        );
+    }
+    let mut shown: Vec<(Value, &str)> = Vec::new();
+    for entry in ALL {
+        let _ = writeln!(text, "\n## {}\n\n{}\n", entry.event_type, entry.about);
+        let _ = writeln!(text, "About a `{}`; its id is the envelope's `subject`.\n", entry.aggregate_type);
+        let _ = writeln!(text, "Example of `data`:\n\n```json\n{}\n```\n", entry.example);
+        let schema = (entry.schema)();
+        if let Some((_, same)) = shown.iter().find(|(shown, _)| *shown == schema) {
+            let _ = writeln!(text, "The schema is that of [{same}](#{}).", same.to_lowercase());
+        } else {
+            let pretty = serde_json::to_string_pretty(&schema).unwrap_or_default();
+            let _ = writeln!(text, "Schema of `data`:\n\n```json\n{pretty}\n```");
+            shown.push((schema, entry.event_type));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ALL;
+    use serde_json::Value;
+
+    #[test]
+    fn examples_are_what_their_schemas_say() {
+        for entry in ALL {
+            let (schema, example): (Value, Value) =
+                ((entry.schema)(), serde_json::from_str(entry.example).unwrap());
+            let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+            let properties = names(&schema["properties"]);
+            let unknown: Vec<_> =
+                names(&example).into_iter().filter(|name| !properties.contains(name)).collect();
+            assert!(unknown.is_empty(), "{}: {unknown:?}", entry.event_type);
+            for required in schema["required"].as_array().unwrap() {
+                assert!(
+                    example.get(required.as_str().unwrap()).is_some(),
+                    "{}: {required}",
+                    entry.event_type
+                );
+            }
+        }
+    }
+}

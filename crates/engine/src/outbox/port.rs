@@ -1,0 +1,52 @@
+//! What the publisher needs from outside: somewhere to put messages.
+
+use guerdon_core::outbox::Message;
+use std::pin::Pin;
+use std::time::Duration;
+
+/// Where messages go: a broker, or somebody's web server.
+pub trait Sink: Send + Sync + 'static {
+    /// For logs.
+    fn name(&self) -> &'static str;
+
+    /// Where it is, without anything secret.
+    fn address(&self) -> &str;
+
+    /// Hands over messages, no two about the same aggregate, and waits until each is safe there or known not to be.
+    fn publish<'a>(&'a self, messages: &'a [Message]) -> Publishes<'a>;
+}
+
+pub type Publishes<'a> = Pin<Box<dyn Future<Output = Published> + Send + 'a>>;
+
+/// What became of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is safe there.
+    Sent,
+    /// It is not wanted, this one for itself.
+    Refused { reason: String, retry_after: Option<Duration> },
+    /// It was not tried, or nobody knows.
+    Unknown,
+}
+
+/// What became of all of them, in their order; and why the sink is no use at the moment, if it is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    pub verdicts: Vec<Verdict>,
+    pub away: Option<Away>,
+}
+
+impl Published {
+    /// None was sent.
+    pub fn none(count: usize, away: Away) -> Self {
+        Self { verdicts: vec![Verdict::Unknown; count], away: Some(away) }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Away {
+    /// For now; it may say for how long.
+    ForNow { reason: String, retry_after: Option<Duration> },
+    /// It wants nothing more from us.
+    ForGood { reason: String },
+}

@@ -1,0 +1,98 @@
+//! What several commands put together: the log, signals, and the outside.
+
+use super::complain;
+use crate::settings::{ConsumeSettings, Service, Settings, SinkSettings, WebhookSettings};
+use guerdon_connect::{
+    KafkaSink, KafkaSource, Now, RabbitSink, RabbitSource, Secrets, Webhook, WebhookHandler, WebhookSink,
+};
+use guerdon_engine::{Clock, Handler, LogHandler, Sink, Source};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+/// For one exchange with a broker.
+const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
+
+pub(super) fn start_log(settings: &Settings) -> Result<(), String> {
+    let filter = EnvFilter::try_new(&settings.log_level)
+        .map_err(|error| format!("log.level cannot be read: {error}"))?;
+    let log =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let started = if settings.log_json { log.json().try_init() } else { log.with_ansi(false).try_init() };
+    started.map_err(|error| format!("the log cannot be started: {error}"))
+}
+
+/// Comes with the first signal to stop; with the second one the process ends at once.
+pub(super) fn stop_signals() -> Result<impl Future<Output = ()>, String> {
+    let listen = |kind| signal(kind).map_err(|error| format!("cannot listen for signals: {error}"));
+    let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+    Ok(async move {
+        either(&mut terminate, &mut interrupt).await;
+        tokio::spawn(async move {
+            either(&mut terminate, &mut interrupt).await;
+            complain("stopped at once, by a second signal");
+            std::process::exit(1);
+        });
+    })
+}
+
+async fn either(first: &mut Signal, second: &mut Signal) {
+    tokio::select! {
+        _ = first.recv() => {}
+        _ = second.recv() => {}
+    }
+}
+
+/// What is signed carries the time of this machine, whatever the server's clock was moved by.
+fn now() -> Now {
+    let clock = Clock::new(0);
+    Arc::new(move || clock.now())
+}
+
+fn webhook(
+    key: &str,
+    url: &str,
+    secrets: &Secrets,
+    WebhookSettings { reach, timeout }: WebhookSettings,
+    limit: Duration,
+) -> Result<Webhook, String> {
+    if secrets.is_empty() {
+        tracing::warn!(key, "calls are not signed: there is no secret for them");
+    }
+    Webhook::new(url, secrets.clone(), reach, timeout.min(limit), now())
+        .map_err(|reason| format!("{key} {reason}"))
+}
+
+/// Where events are published to, if anywhere.
+pub(super) fn sink(settings: &Settings) -> Result<Option<Arc<dyn Sink>>, String> {
+    let Some(SinkSettings { service, url, topic, source, secrets }) = &settings.sink else { return Ok(None) };
+    // Nothing is begun that could outlast the lease.
+    let limit = settings.engine.outbox.lease / 2;
+    let timeout = BROKER_TIMEOUT.min(limit);
+    let (topic, source) = (topic.clone(), source.clone());
+    Ok(Some(match service {
+        Service::Webhook => {
+            let webhook = webhook("outbox.url", url, secrets, settings.webhooks, limit)?;
+            Arc::new(WebhookSink::new(webhook, source))
+        }
+        Service::RabbitMq => Arc::new(RabbitSink::new(url.clone(), topic, source, timeout)),
+        Service::Kafka => Arc::new(KafkaSink::new(url, topic, source, timeout)),
+    }))
+}
+
+/// Where events are consumed from.
+pub(super) fn source(consume: &ConsumeSettings) -> Result<Arc<dyn Source>, String> {
+    let url = consume.url.clone().ok_or("consume.url is not set: where is the broker?")?;
+    let (topic, name) = (consume.topic.clone(), consume.options.name.clone());
+    Ok(match consume.service {
+        Service::Kafka => Arc::new(KafkaSource::new(&url, topic, name, BROKER_TIMEOUT)),
+        Service::RabbitMq | Service::Webhook => Arc::new(RabbitSource::new(url, topic, name, BROKER_TIMEOUT)),
+    })
+}
+
+pub(super) fn handler(settings: &Settings) -> Result<Arc<dyn Handler>, String> {
+    let Some((url, secrets)) = &settings.consume.webhook else { return Ok(Arc::new(LogHandler)) };
+    let webhook = webhook("consume.webhookUrl", url, secrets, settings.webhooks, BROKER_TIMEOUT)?;
+    Ok(Arc::new(WebhookHandler::new(webhook)))
+}

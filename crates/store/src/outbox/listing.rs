@@ -1,0 +1,140 @@
+//! The outbox as operators see it: lists, replays, and the end of what was sent.
+
+use crate::fault::Fault;
+use crate::param::{Param, Row};
+use crate::statement::statements;
+use crate::tx::Tx;
+use guerdon_core::Timestamp;
+use guerdon_core::outbox::view::Stored;
+use guerdon_core::outbox::{Message, MessageId, MessageStatus, SHARDS};
+
+macro_rules! stored {
+    ($which:literal) => {
+        concat!(
+            "SELECT event_id, aggregate_type, aggregate_id, event_type, sequence, payload, created_at, attempts, status,
+                last_error, next_attempt_at FROM integration.outbox_events WHERE ",
+            $which
+        )
+    };
+}
+
+statements! {
+    ALL = stored!("event_id < $1 ORDER BY event_id DESC LIMIT $2");
+    SENT = stored!("event_id < $1 AND status = 'SENT' ORDER BY event_id DESC LIMIT $2");
+    DEAD = stored!("event_id < $1 AND status = 'DEAD' ORDER BY event_id DESC LIMIT $2");
+    UNSENT = stored!("channel = 'broker' AND shard = $3 AND event_id < $1 AND status IN ('NEW', 'SENDING')
+        AND status = $4 ORDER BY event_id DESC LIMIT $2");
+    ONE = stored!("event_id = $1");
+    RANGE = stored!("event_id >= $1 AND event_id <= $2 AND status = $3 ORDER BY event_id LIMIT $4");
+    REPLAY = "UPDATE integration.outbox_events
+        SET status = 'NEW', attempts = 0, next_attempt_at = NULL, last_error = NULL, worker_id = NULL, deadline = NULL
+        WHERE event_id = $1 AND channel = 'broker'";
+    OLD = "SELECT event_id FROM integration.outbox_events
+        WHERE event_id > $1 AND event_id < $2 AND created_at < $3 AND status = 'SENT' ORDER BY event_id LIMIT $4";
+    REMOVE = "DELETE FROM integration.outbox_events WHERE event_id = $1 AND status = 'SENT'";
+    SWEPT = "SELECT value FROM counters WHERE name = 'outbox_swept'";
+    SET_SWEPT = "UPDATE counters SET value = $1 WHERE name = 'outbox_swept' AND value < $1";
+}
+
+pub(super) fn message(row: &Row<'_>) -> Result<Message, Fault> {
+    let id = row.blob(0)?.try_into().map_err(|_| Fault::inconsistent("an id of the wrong length"))?;
+    Ok(Message {
+        id: MessageId::from_bytes(id),
+        aggregate_type: row.text(1)?.into(),
+        aggregate_id: row.text(2)?.into(),
+        event_type: row.text(3)?.into(),
+        sequence: row.int(4)?,
+        payload: row.text(5)?.into(),
+        created_at: row.timestamp(6)?,
+        attempts: row.int(7)?,
+    })
+}
+
+fn stored(row: &Row<'_>) -> Result<Stored, Fault> {
+    let status = row.text(8)?;
+    Ok(Stored {
+        message: message(row)?,
+        status: MessageStatus::parse(status)
+            .ok_or_else(|| Fault::inconsistent(format!("a message with the status {status}")))?,
+        last_error: row.optional_text(9)?.map(str::to_owned),
+        next_attempt_at: row.optional_timestamp(10)?,
+    })
+}
+
+/// Messages before one, the newest first.
+pub fn list(
+    tx: &mut Tx<'_>,
+    status: Option<MessageStatus>,
+    before: Option<MessageId>,
+    limit: i64,
+) -> Result<Vec<Stored>, Fault> {
+    let before = before.unwrap_or(MessageId::from_bytes([0xff; 16]));
+    let params = [Param::Blob(before.as_bytes()), limit.into()];
+    let unsent = match status {
+        None => return tx.query(&ALL, &params, stored),
+        Some(MessageStatus::Sent) => return tx.query(&SENT, &params, stored),
+        Some(MessageStatus::Dead) => return tx.query(&DEAD, &params, stored),
+        Some(status @ (MessageStatus::New | MessageStatus::Sending)) => status,
+    };
+    // The index of the unsent has an order of its own in each shard.
+    let mut found = Vec::new();
+    for shard in 0..SHARDS {
+        let params =
+            [Param::Blob(before.as_bytes()), limit.into(), shard.into(), Param::Text(unsent.as_str())];
+        found.extend(tx.query(&UNSENT, &params, stored)?);
+    }
+    found.sort_by_key(|stored| std::cmp::Reverse(stored.message.id));
+    found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    Ok(found)
+}
+
+pub fn find(tx: &mut Tx<'_>, id: MessageId) -> Result<Option<Stored>, Fault> {
+    tx.query_one(&ONE, &[Param::Blob(id.as_bytes())], stored)
+}
+
+/// Messages of one status from one to another, both included.
+pub fn range(
+    tx: &mut Tx<'_>,
+    from: MessageId,
+    to: MessageId,
+    status: MessageStatus,
+    limit: i64,
+) -> Result<Vec<Stored>, Fault> {
+    let params = [
+        Param::Blob(from.as_bytes()),
+        Param::Blob(to.as_bytes()),
+        Param::Text(status.as_str()),
+        limit.into(),
+    ];
+    tx.query(&RANGE, &params, stored)
+}
+
+/// Has these sent, once more or at last.
+pub fn replay(tx: &mut Tx<'_>, ids: &[MessageId]) -> Result<u64, Fault> {
+    tx.tells();
+    tx.execute_rows(&REPLAY, ids.iter().map(|id| [Param::Blob(id.as_bytes())]))
+}
+
+/// Removes what was sent and made before a time, from one message on: how many, and where to go on.
+pub fn sweep(
+    tx: &mut Tx<'_>,
+    after: MessageId,
+    before: Timestamp,
+    limit: i64,
+) -> Result<(u64, Option<MessageId>), Fault> {
+    let up_to = MessageId::first_of(before);
+    let params = [Param::Blob(after.as_bytes()), Param::Blob(up_to.as_bytes()), before.into(), limit.into()];
+    let old: Vec<MessageId> = tx.query(&OLD, &params, |row| {
+        let id = row.blob(0)?.try_into().map_err(|_| Fault::inconsistent("an id of the wrong length"))?;
+        Ok(MessageId::from_bytes(id))
+    })?;
+    let Some(last) = old.last().copied() else { return Ok((0, None)) };
+    tx.execute(&SET_SWEPT, &[before.into()])?;
+    let removed = tx.execute_rows(&REMOVE, old.iter().map(|id| [Param::Blob(id.as_bytes())]))?;
+    Ok((removed, Some(last)))
+}
+
+/// Messages older than this may have been removed.
+pub fn swept_before(tx: &mut Tx<'_>) -> Result<Timestamp, Fault> {
+    Ok(tx.query_one(&SWEPT, &[], |row| row.timestamp(0))?.unwrap_or(Timestamp::from_millis(0)))
+}

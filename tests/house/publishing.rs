@@ -1,0 +1,533 @@
+//! Events on their way to others: once committed they arrive, in order, whatever the other side does.
+
+use crate::support::{BINARY, Cluster, at_once, for_every_setup, open_drop, operator, seconds_now, token};
+use guerdon_harness::api::drop_body;
+use guerdon_harness::{Api, Hook, Server, ServerOptions, TestDatabase, TestEngine, until};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+const SECRET: &str = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz";
+const NEXT_SECRET: &str = "whsec_YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+for_every_setup! {
+    what_is_committed_arrives_signed_and_in_order
+    a_refused_event_holds_up_its_own_aggregate_alone
+    a_dead_event_can_be_passed_over_or_held_and_replayed
+    a_sink_that_is_away_costs_nothing
+}
+
+/// Servers that publish to a hook.
+fn start(engine: TestEngine, servers: usize, hook: &Hook, settings: &[(&str, &str)]) -> Cluster {
+    let url = hook.url();
+    let mut all = vec![("GUERDON_OUTBOX__SINK", "webhook"), ("GUERDON_OUTBOX__URL", &url)];
+    all.extend([("GUERDON_OUTBOX__SECRET", SECRET), ("GUERDON_OUTBOX__LEASE", "3s")]);
+    all.extend(settings);
+    Cluster::start_with(engine, servers, &all)
+}
+
+/// Opens an event and closes it again.
+fn open_and_close(api: &Api, id: &str) {
+    api.post("/v1/admin/events", &drop_body(id)).expect(201);
+    api.post(&format!("/v1/admin/events/{id}/open"), &json!({})).expect(200);
+    api.post(&format!("/v1/admin/events/{id}/close"), &json!({})).expect(200);
+}
+
+/// The ids of all messages in the outbox, as they travel.
+pub(crate) fn written(database: &TestDatabase) -> BTreeSet<String> {
+    let mut sql = database.sql();
+    let table = sql.table("integration.outbox_events");
+    let hex = match database.engine {
+        TestEngine::Sqlite => "lower(hex(event_id))",
+        TestEngine::Postgres => "encode(event_id, 'hex')",
+    };
+    sql.texts(&format!("SELECT {hex} FROM {table}"))
+        .into_iter()
+        .map(|id| format!("{}-{}-{}-{}-{}", &id[..8], &id[8..12], &id[12..16], &id[16..20], &id[20..]))
+        .collect()
+}
+
+pub(crate) fn ids(events: &[Value]) -> BTreeSet<String> {
+    events.iter().map(|event| event["id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The first time that each event was seen, its subject's earlier ones had been seen before.
+pub(crate) fn assert_in_order(events: &[Value]) {
+    let mut seen = BTreeSet::new();
+    let mut last: BTreeMap<&str, i64> = BTreeMap::new();
+    for event in events {
+        if !seen.insert(event["id"].as_str().unwrap()) {
+            continue;
+        }
+        let sequence: i64 = event["sequence"].as_str().unwrap().parse().unwrap();
+        let subject = event["subject"].as_str().unwrap();
+        let before = last.insert(subject, sequence).unwrap_or(0);
+        assert!(before < sequence, "{subject}: {sequence} after {before}");
+    }
+}
+
+fn until_all_arrived(cluster: &Cluster, hook: &Hook) {
+    until("everything to arrive", PATIENCE, || {
+        (ids(&hook.taken()) == written(&cluster.database)).then_some(())
+    });
+}
+
+fn what_is_committed_arrives_signed_and_in_order(engine: TestEngine, servers: usize) {
+    let hook = Hook::start();
+    let secrets = format!("{NEXT_SECRET} {SECRET}");
+    let cluster = start(engine, servers, &hook, &[("GUERDON_OUTBOX__SECRET", &secrets)]);
+    open_drop(&cluster.operator(0), "drop", 5);
+    let answers = at_once(24, |number| {
+        let api = &cluster.servers[number % servers];
+        if number < 4 {
+            open_and_close(&cluster.operator(number), &format!("e_{number}"));
+        }
+        crate::support::as_user(api, number).post("/v1/events/drop/requests", &json!({}))
+    });
+    assert!(answers.iter().all(|answer| answer.status == 202), "{answers:?}");
+    until_all_arrived(&cluster, &hook);
+    let calls = hook.calls();
+    assert_eq!(calls.len(), 1 + 24 + 8, "each once");
+    assert_in_order(&hook.taken());
+    for call in &calls {
+        let event = call.json();
+        assert_eq!(event["specversion"], "1.0");
+        assert_eq!(call.headers["webhook-id"], event["id"].as_str().unwrap());
+        assert_eq!(call.headers["content-type"], "application/cloudevents+json");
+        // Somebody else's implementation, with the old secret as with the new one.
+        let mut headers = http::HeaderMap::new();
+        for name in ["webhook-id", "webhook-timestamp", "webhook-signature"] {
+            headers.insert(name, call.headers[name].parse().unwrap());
+        }
+        for secret in [SECRET, NEXT_SECRET] {
+            let verifier = standardwebhooks::Webhook::new(secret).unwrap();
+            verifier.verify(call.body.as_bytes(), &headers).unwrap();
+            assert!(verifier.verify(format!("{} ", call.body).as_bytes(), &headers).is_err());
+        }
+        let stranger = standardwebhooks::Webhook::new("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA").unwrap();
+        assert!(stranger.verify(call.body.as_bytes(), &headers).is_err());
+    }
+    let listed = cluster.operator(0).get("/v1/admin/outbox?status=SENT&limit=200").expect(200).json();
+    until("all to be noted as sent", PATIENCE, || {
+        let listed = cluster.operator(0).get("/v1/admin/outbox?status=SENT&limit=200").expect(200).json();
+        (listed["items"].as_array().unwrap().len() == calls.len()).then_some(())
+    });
+    let first = &listed["items"][0];
+    for field in
+        ["eventId", "aggregateType", "aggregateId", "eventType", "payload", "status", "attempts", "createdAt"]
+    {
+        assert!(first.get(field).is_some(), "{field} in {first}");
+    }
+    until("the backlog to be seen to be gone", PATIENCE, || {
+        (cluster.metric("guerdon_outbox_backlog") < 0.5).then_some(())
+    });
+    assert!((cluster.metric("guerdon_outbox_published_total") - 33.0).abs() < 0.5);
+    crate::invariants::check_lines(&cluster.database);
+}
+
+fn a_refused_event_holds_up_its_own_aggregate_alone(engine: TestEngine, servers: usize) {
+    let hook = Hook::start();
+    let bad = |event: &Value| event["subject"] == "bad" && event["type"] == "EVENT_OPENED";
+    hook.answer(move |call| (if bad(&call.json()) { 500 } else { 204 }, Vec::new()));
+    let cluster = start(engine, servers, &hook, &[]);
+    open_and_close(&cluster.operator(0), "bad");
+    open_and_close(&cluster.operator(1), "good");
+    until("the good ones to arrive and the bad one to be tried again", PATIENCE, || {
+        let calls = hook.calls();
+        let tried = calls.iter().filter(|call| bad(&call.json())).count();
+        (hook.taken().len() == 2 && tried >= 3).then_some(())
+    });
+    assert!(
+        hook.taken().iter().all(|event| event["subject"] == "good"),
+        "nothing passes the one that was refused"
+    );
+    let waiting = cluster.operator(0).get("/v1/admin/outbox?status=NEW").expect(200).json();
+    let opened = waiting["items"].as_array().unwrap().iter().find(|item| item["eventType"] == "EVENT_OPENED");
+    assert!(opened.unwrap()["attempts"].as_i64().unwrap() >= 2, "{waiting}");
+    assert_eq!(opened.unwrap()["lastError"], "it answered 500 Internal Server Error");
+    // Each wait is longer than the one before, whatever the chance in it.
+    let tries: Vec<_> = hook.calls().iter().filter(|call| bad(&call.json())).map(|call| call.at).collect();
+    assert!(tries[1] - tries[0] >= Duration::from_millis(240), "{:?}", tries[1] - tries[0]);
+    assert!(tries[2] - tries[1] >= Duration::from_millis(490), "{:?}", tries[2] - tries[1]);
+    hook.answer_all(204);
+    until_all_arrived(&cluster, &hook);
+    assert_in_order(&hook.taken());
+}
+
+fn a_dead_event_can_be_passed_over_or_held_and_replayed(engine: TestEngine, servers: usize) {
+    for (after_dead, passes) in [("continue", true), ("hold", false)] {
+        let hook = Hook::start();
+        hook.answer(|call| (if call.json()["type"] == "EVENT_OPENED" { 422 } else { 204 }, Vec::new()));
+        let settings = [("GUERDON_OUTBOX__MAX_ATTEMPTS", "2"), ("GUERDON_OUTBOX__AFTER_DEAD", after_dead)];
+        let cluster = start(engine, servers, &hook, &settings);
+        let api = cluster.operator(0);
+        for id in ["a", "b", "c"] {
+            open_and_close(&api, id);
+        }
+        let dead = until("three to be dead", PATIENCE, || {
+            let dead = api.get("/v1/admin/outbox?status=DEAD").expect(200).json();
+            (dead["items"].as_array().unwrap().len() == 3).then_some(dead)
+        });
+        assert!(dead["items"].as_array().unwrap().iter().all(|item| item["attempts"] == 2), "{dead}");
+        if passes {
+            until("the others to arrive", PATIENCE, || (hook.taken().len() == 3).then_some(()));
+        }
+        hook.answer_all(204);
+        // A message that is written now and arrives: whatever else could, has.
+        open_and_close(&api, "later");
+        until("a later one to arrive", PATIENCE, || {
+            hook.taken().iter().any(|event| event["subject"] == "later").then_some(())
+        });
+        let taken = |hook: &Hook| hook.taken().iter().filter(|event| event["subject"] != "later").count();
+        assert_eq!(taken(&hook), if passes { 3 } else { 0 }, "{after_dead}");
+        until("the dead to be counted", PATIENCE, || {
+            ((cluster.servers[0].api().metric("guerdon_outbox_dead") - 3.0).abs() < 0.5).then_some(())
+        });
+        // One by its id, the rest by their range.
+        let one = dead["items"][0]["eventId"].as_str().unwrap();
+        let replayed = api.post(&format!("/v1/admin/outbox/{one}/replay"), &json!({})).expect(200).json();
+        assert_eq!((&replayed["status"], &replayed["attempts"]), (&json!("NEW"), &json!(0)));
+        let rest = api.post("/v1/admin/outbox/replay", &json!({"status": "DEAD"})).expect(200).json();
+        assert_eq!((&rest["replayed"], &rest["next"]), (&json!(2), &Value::Null));
+        until_all_arrived(&cluster, &hook);
+        let log = api.get("/v1/admin/audit-log?limit=200").expect(200).json();
+        let lines =
+            log["items"].as_array().unwrap().iter().filter(|line| line["action"] == "MESSAGES_REPLAYED");
+        assert_eq!(lines.count(), 2);
+        if !passes {
+            assert_in_order(&hook.taken());
+        }
+        // What was sent can be sent again.
+        let before = hook.calls().len();
+        api.post(&format!("/v1/admin/outbox/{one}/replay"), &json!({})).expect(200);
+        until("it to arrive again", PATIENCE, || (hook.calls().len() == before + 1).then_some(()));
+        crate::invariants::check_lines(&cluster.database);
+    }
+}
+
+fn a_sink_that_is_away_costs_nothing(engine: TestEngine, servers: usize) {
+    // A port where nobody listens yet.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let url = format!("http://{address}/hook");
+    let settings = [
+        ("GUERDON_OUTBOX__SINK", "webhook"),
+        ("GUERDON_OUTBOX__URL", url.as_str()),
+        ("GUERDON_OUTBOX__MAX_ATTEMPTS", "1"),
+    ];
+    let cluster = Cluster::start_with(engine, servers, &settings);
+    open_drop(&cluster.operator(0), "drop", 5);
+    let answers = at_once(20, |number| {
+        let api = crate::support::as_user(&cluster.servers[number % servers], number);
+        api.post("/v1/events/drop/requests", &json!({}))
+    });
+    assert!(answers.iter().all(|answer| answer.status == 202), "{answers:?}");
+    until("the trouble to be said", PATIENCE, || {
+        cluster.servers.iter().any(|server| server.log_text().contains("the sink is away")).then_some(())
+    });
+    until("the backlog to be seen", PATIENCE, || {
+        (cluster.servers[0].api().metric("guerdon_outbox_backlog") > 20.5).then_some(())
+    });
+    cluster.servers[0].api().get("/readyz").expect(200);
+    let hook = Hook::start_at(address);
+    until_all_arrived(&cluster, &hook);
+    let mut sql = cluster.database.sql();
+    let table = sql.table("integration.outbox_events");
+    let harmed = sql.number(&format!("SELECT COUNT(*) FROM {table} WHERE attempts > 0 OR status = 'DEAD'"));
+    assert_eq!(harmed, 0, "an outage uses up no attempt, even where one is all there is");
+}
+
+#[test]
+fn an_address_that_is_gone_is_left_alone_until_it_is_enabled() {
+    let hook = Hook::start();
+    hook.answer_all(410);
+    let database = TestDatabase::new(TestEngine::Sqlite);
+    let url = hook.url();
+    let options = ServerOptions::on(&database.url)
+        .with("GUERDON_OUTBOX__SINK", "webhook")
+        .with("GUERDON_OUTBOX__URL", &url)
+        .with("GUERDON_OUTBOX__SECRET", SECRET);
+    let server = Server::start(BINARY, &options);
+    open_and_close(&operator(&server), "a");
+    let sink = |server: &Server| operator(server).get("/v1/admin/outbox/sink").expect(200).json();
+    until("it to be off", PATIENCE, || (sink(&server)["enabled"] == false).then_some(()));
+    assert!(sink(&server)["reason"].as_str().unwrap().contains("410"));
+    let calls = hook.calls().len();
+    server.stop();
+    // Also after a restart, and whatever else happens.
+    hook.answer_all(204);
+    let server = Server::start(BINARY, &options);
+    open_and_close(&operator(&server), "b");
+    until("the publisher to have looked", PATIENCE, || {
+        (server.api().metric("guerdon_outbox_backlog") > 3.5).then_some(())
+    });
+    assert_eq!(hook.calls().len(), calls);
+    let enabled = operator(&server).post("/v1/admin/outbox/sink/enable", &json!({})).expect(200).json();
+    assert_eq!(enabled["enabled"], true);
+    until("everything to arrive", PATIENCE, || (ids(&hook.taken()) == written(&database)).then_some(()));
+    assert_in_order(&hook.taken());
+}
+
+#[test]
+fn an_address_that_asks_for_time_gets_it() {
+    let hook = Hook::start();
+    let first = Instant::now();
+    let busy = move |_: &guerdon_harness::hook::Call| {
+        let status = if first.elapsed() < Duration::from_millis(500) { 503 } else { 204 };
+        (status, vec![("Retry-After".to_owned(), "2".to_owned())])
+    };
+    hook.answer(busy);
+    let cluster = start(TestEngine::Sqlite, 1, &hook, &[]);
+    open_and_close(&cluster.operator(0), "a");
+    until_all_arrived(&cluster, &hook);
+    let calls = hook.calls();
+    let refused: Vec<_> = calls.iter().filter(|call| call.status == 503).collect();
+    let taken: Vec<_> = calls.iter().filter(|call| call.status == 204).collect();
+    if let (Some(last), Some(next)) = (refused.last(), taken.first()) {
+        assert!(next.at - last.at >= Duration::from_millis(1_990), "{:?}", next.at - last.at);
+    }
+    assert!(!refused.is_empty() || taken.len() == 2);
+}
+
+#[test]
+fn an_address_of_our_own_network_is_refused_at_the_start() {
+    let start = |url: &str, private: &str| {
+        let database = TestDatabase::new(TestEngine::Sqlite);
+        let options = ServerOptions::on(&database.url)
+            .with("GUERDON_OUTBOX__SINK", "webhook")
+            .with("GUERDON_OUTBOX__URL", url)
+            .with("GUERDON_WEBHOOKS__PRIVATE_ADDRESSES", private);
+        Server::try_start(BINARY, &options).err()
+    };
+    for (url, private) in
+        [("http://169.254.169.254/", "auto"), ("http://10.1.2.3/", "auto"), ("http://127.0.0.1:9/", "refuse")]
+    {
+        let said = start(url, private).unwrap();
+        assert!(said.contains("outbox.url") && said.contains("no public address"), "{said}");
+    }
+    assert!(start("http://127.0.0.1:9/", "auto").is_none());
+    assert!(start("http://10.1.2.3/", "allow").is_none());
+}
+
+/// A name that leads into our own network is refused with every connection, not only at the start.
+#[test]
+fn a_name_of_our_own_network_is_not_called() {
+    let hook = Hook::start();
+    let url = format!("http://localhost:{}/hook", hook.address.port());
+    let settings = [
+        ("GUERDON_OUTBOX__SINK", "webhook"),
+        ("GUERDON_OUTBOX__URL", url.as_str()),
+        ("GUERDON_WEBHOOKS__PRIVATE_ADDRESSES", "refuse"),
+    ];
+    let cluster = Cluster::start_with(TestEngine::Sqlite, 1, &settings);
+    open_and_close(&cluster.operator(0), "a");
+    until("the refusal to be logged", PATIENCE, || {
+        cluster.servers[0].log_text().contains("localhost has no public address").then_some(())
+    });
+    assert!(hook.calls().is_empty());
+}
+
+/// On PostgreSQL ids are not in the order of their commits.
+#[test]
+fn postgres_a_late_commit_with_an_early_id_is_published() {
+    let hook = Hook::start();
+    let cluster = start(TestEngine::Postgres, 2, &hook, &[]);
+    let mut late = cluster.database.sql();
+    // An id from long before any other.
+    late.run(
+        "BEGIN; INSERT INTO integration.outbox_events (event_id, channel, sequence, aggregate_type, aggregate_id,
+            event_type, payload, status, created_at, attempts, shard)
+         SELECT decode('018bcfe568007001800000000000000' || n, 'hex'), 'broker', 1, 'REQUEST', 'late-' || n,
+            'REQUEST_DECIDED', '{}', 'NEW', 1700000000000, 0, n
+         FROM generate_series(0, 9) n",
+    );
+    for id in ["a", "b"] {
+        open_and_close(&cluster.operator(0), id);
+    }
+    until("the others to arrive", PATIENCE, || (hook.taken().len() == 4).then_some(()));
+    late.run("COMMIT");
+    until_all_arrived(&cluster, &hook);
+    assert_eq!(hook.calls().len(), 14, "each once");
+}
+
+/// A server that stops for longer than its lease is taken over from; what it had in hand arrives twice at the most.
+#[test]
+fn postgres_one_of_two_publishers_is_paused_beyond_its_lease() {
+    let hook = Hook::start();
+    // What is called while it is paused is answered afterwards: the worst moment to be woken.
+    let cluster = start(TestEngine::Postgres, 2, &hook, &[("GUERDON_OUTBOX__LEASE", "1s")]);
+    until("both to have a part", PATIENCE, || {
+        let holders = cluster.database.sql().number(
+            "SELECT COUNT(DISTINCT worker_id) FROM integration.outbox_shards WHERE worker_id IS NOT NULL",
+        );
+        (holders == 2).then_some(())
+    });
+    open_drop(&cluster.operator(0), "drop", 5);
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (cluster, stop) = (&cluster, &stop);
+        let load = scope.spawn(move || {
+            let mut number = 0;
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                let api = crate::support::as_user(&cluster.servers[1], number);
+                api.post("/v1/events/drop/requests", &json!({})).expect(202);
+                if number % 10 == 0 {
+                    open_and_close(&cluster.operator(1), &format!("e_{number}"));
+                }
+                number += 1;
+            }
+        });
+        for _ in 0..3 {
+            cluster.servers[0].signal("-STOP");
+            until("the other to have all", PATIENCE, || {
+                let shares = cluster.database.sql().number(
+                    "SELECT COUNT(DISTINCT worker_id) FROM integration.outbox_shards
+                     WHERE deadline > (SELECT MAX(deadline) FROM integration.outbox_shards) - 500",
+                );
+                let all = cluster.database.sql().number(
+                    "SELECT MAX(n) FROM (SELECT COUNT(*) n FROM integration.outbox_shards GROUP BY worker_id) held",
+                );
+                (shares == 1 && all == 16).then_some(())
+            });
+            cluster.servers[0].signal("-CONT");
+            until("both to have a part again", PATIENCE, || {
+                let holders = cluster.database.sql().number(
+                    "SELECT COUNT(DISTINCT worker_id) FROM integration.outbox_shards WHERE worker_id IS NOT NULL",
+                );
+                (holders == 2).then_some(())
+            });
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        load.join().unwrap();
+    });
+    until_all_arrived(&cluster, &hook);
+    assert_in_order(&hook.taken());
+    // Every duplicate was in the hands of the one that was paused, and it said so.
+    let mut times: BTreeMap<String, usize> = BTreeMap::new();
+    for event in hook.taken() {
+        *times.entry(event["id"].as_str().unwrap().into()).or_default() += 1;
+    }
+    let log = cluster.servers[0].log_text();
+    let told: String =
+        log.lines().filter(|line| line.contains("the lease had ended when these were published")).collect();
+    for (id, _) in times.iter().filter(|(_, times)| **times > 1) {
+        assert!(told.contains(id.as_str()), "{id} arrived twice and nobody says why");
+    }
+    crate::invariants::check_lines(&cluster.database);
+}
+
+#[test]
+fn what_was_sent_is_removed_in_time_and_the_audit_knows() {
+    for engine in [TestEngine::Sqlite, TestEngine::Postgres] {
+        let hook = Hook::start();
+        let database = TestDatabase::new(engine);
+        let url = hook.url();
+        let options = ServerOptions::on(&database.url)
+            .with("GUERDON_OUTBOX__SINK", "webhook")
+            .with("GUERDON_OUTBOX__URL", &url)
+            .with("GUERDON_OUTBOX__TTL", "1s");
+        let server = Server::start(BINARY, &options);
+        open_drop(&operator(&server), "drop", 2);
+        for number in 0..5 {
+            crate::support::as_user(&server, number).post("/v1/events/drop/requests", &json!({})).expect(202);
+        }
+        let account = crate::wallet::open_account(&operator(&server), "ann", "KRW", 0);
+        crate::wallet::deposit(&operator(&server), account, "5", "k").expect(200);
+        until("all to be gone", PATIENCE, || written(&database).is_empty().then_some(()));
+        assert_eq!(hook.taken().len(), 7);
+        crate::invariants::check_lines(&database);
+        let gone = ids(&hook.taken()).into_iter().next().unwrap();
+        let answer = operator(&server).post(&format!("/v1/admin/outbox/{gone}/replay"), &json!({}));
+        answer.expect(404);
+    }
+}
+
+/// What is written is what the catalogue says of it.
+#[test]
+fn every_event_is_as_the_catalogue_has_it() {
+    let hook = Hook::start();
+    let cluster = start(TestEngine::Sqlite, 1, &hook, &[]);
+    let api = cluster.operator(0);
+    open_and_close(&api, "a");
+    open_drop(&api, "b", 1);
+    crate::support::as_user(&cluster.servers[0], 1).post("/v1/events/b/requests", &json!({})).expect(202);
+    api.post("/v1/admin/events/b/cancel", &json!({})).expect(200);
+    let lottery = json!({
+        "eventId": "l", "name": "A lottery", "type": "LOTTERY", "startsAt": 1_700_000_000_000_i64,
+        "endsAt": 4_000_000_000_000_i64, "capacityTotal": 1, "lotteryCutoffAt": (seconds_now() + 2) * 1_000,
+        "rewards": [{"rewardId": "points", "kind": "POINT", "amount": 1000, "currency": "POINT"}],
+    });
+    api.post("/v1/admin/events", &lottery).expect(201);
+    api.post("/v1/admin/events/l/open", &json!({})).expect(200);
+    let (from, to) = crate::wallet::two_people(&cluster);
+    let payer = crate::wallet::person(&cluster, 0, "ann");
+    let paid =
+        crate::wallet::transfer(&payer, &crate::wallet::new_key(&payer), from, to, "1").expect(200).json();
+    crate::wallet::refund(&api, paid["transferId"].as_str().unwrap(), "r-1", "{}").expect(200);
+    until("the lottery to be announced", PATIENCE, || {
+        hook.taken().iter().any(|event| event["type"] == "EVENT_ANNOUNCED").then_some(())
+    });
+    until_all_arrived(&cluster, &hook);
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/events.md")).unwrap();
+    let mut listed = BTreeSet::new();
+    for section in page.split("\n## ").skip(1) {
+        let name = section.lines().next().unwrap();
+        listed.insert(name.to_owned());
+        let schema = schema_of(&page, section);
+        let of_type: Vec<_> = hook.taken().into_iter().filter(|event| event["type"] == name).collect();
+        assert!(!of_type.is_empty(), "{name} did not happen");
+        for event in of_type {
+            let data = event["data"].as_object().unwrap();
+            let known = schema["properties"].as_object().unwrap();
+            let unknown: Vec<_> = data.keys().filter(|field| !known.contains_key(*field)).collect();
+            assert!(unknown.is_empty(), "{name}: {unknown:?}");
+            for required in schema["required"].as_array().unwrap() {
+                assert!(data.contains_key(required.as_str().unwrap()), "{name}: {required}");
+            }
+        }
+    }
+    let happened: BTreeSet<_> =
+        hook.taken().iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(happened, listed);
+}
+
+/// The schema that a section of the catalogue has, or says where it is.
+fn schema_of(page: &str, section: &str) -> Value {
+    let block = |text: &str| {
+        let (_, rest) = text.split_once("Schema of `data`:\n\n```json\n")?;
+        serde_json::from_str(rest.split_once("\n```")?.0).ok()
+    };
+    block(section).unwrap_or_else(|| {
+        let (_, rest) = section.split_once("The schema is that of [").unwrap();
+        let name = rest.split_once(']').unwrap().0;
+        block(page.split(&format!("\n## {name}\n")).nth(1).unwrap()).unwrap()
+    })
+}
+
+#[test]
+fn who_may_see_and_do_what() {
+    let cluster = Cluster::start(TestEngine::Sqlite, 1);
+    let id = "018bcfe5-6800-7001-8000-000000000001";
+    let server = &cluster.servers[0];
+    let as_role = |role: &str| server.api().with_token(&token("somebody", role));
+    for (role, reads, acts) in [("USER", 403, 403), ("AUDITOR", 200, 403), ("OPERATOR", 200, 409)] {
+        as_role(role).get("/v1/admin/outbox").expect(reads);
+        as_role(role).get("/v1/admin/outbox/sink").expect(reads);
+        // Nothing is published here, so nothing can be sent again.
+        as_role(role).post(&format!("/v1/admin/outbox/{id}/replay"), &json!({})).expect(acts);
+        as_role(role).post("/v1/admin/outbox/replay", &json!({})).expect(acts);
+        as_role(role).post("/v1/admin/outbox/sink/enable", &json!({})).expect(acts);
+    }
+    open_and_close(&cluster.operator(0), "a");
+    let listed = cluster.operator(0).get("/v1/admin/outbox?limit=1").expect(200).json();
+    assert_eq!(listed["items"][0]["status"], "SENT", "with nowhere to go it counts as sent");
+    let next = listed["nextCursor"].as_str().unwrap();
+    let second =
+        cluster.operator(0).get(&format!("/v1/admin/outbox?limit=1&cursor={next}")).expect(200).json();
+    assert_eq!(
+        (&second["items"][0]["eventType"], &second["nextCursor"]),
+        (&json!("EVENT_OPENED"), &Value::Null)
+    );
+}
