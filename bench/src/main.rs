@@ -5,6 +5,7 @@
 mod drop;
 mod group_commit;
 mod load;
+mod outbox;
 mod report;
 mod transfers;
 
@@ -31,6 +32,8 @@ enum Command {
     Audit(drop::AuditOptions),
     /// Transfers between many accounts and out of a hot one, next to one transaction per transfer
     Transfers(transfers::Options),
+    /// Publishing: events a second for each sink, how long one takes to arrive, and what the drop loses meanwhile
+    Outbox(outbox::Options),
     /// Serves what transfers are measured against
     #[command(hide = true)]
     TransferPeer(transfers::PeerOptions),
@@ -47,6 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Command::Draw(options) => drop::run_draw(&options),
         Command::Audit(options) => drop::run_audit(&options),
         Command::Transfers(options) => transfers::run(&options),
+        Command::Outbox(options) => outbox::run(&options),
         Command::TransferPeer(options) => transfers::serve_peer(&options),
         Command::Peer(options) => drop::serve_peer(&options),
     }

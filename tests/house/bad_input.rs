@@ -287,6 +287,7 @@ fn outbox_cases() -> Vec<Case> {
         (json!({"from": 5}), "from"),
         (json!({"to": ""}), "to"),
         (json!({"status": "LOST"}), "status"),
+        (json!({"status": "NEW"}), "status"),
         (
             json!({"from": "018bcfe5-6800-7001-8000-000000000001", "to": "00000000-0000-0000-0000-000000000000"}),
             "to",

@@ -39,6 +39,11 @@ mod rabbitmq {
     }
 
     #[test]
+    fn a_consumer_that_is_stopped_half_way() {
+        super::a_consumer_that_is_stopped_half_way(RabbitMq);
+    }
+
+    #[test]
     fn a_consumer_wants_a_database_of_its_own() {
         super::a_consumer_wants_a_database_of_its_own();
     }
@@ -69,6 +74,11 @@ mod kafka {
     #[test]
     fn what_nobody_can_handle_is_put_aside() {
         super::what_nobody_can_handle_is_put_aside(Kafka);
+    }
+
+    #[test]
+    fn a_consumer_that_is_stopped_half_way() {
+        super::a_consumer_that_is_stopped_half_way(Kafka);
     }
 }
 
@@ -261,7 +271,7 @@ fn a_consumer_that_dies_before_it_records(kind: BrokerKind, engine: TestEngine) 
     open_and_close(&server, "a");
     until("one to be handled", PATIENCE, || (!hook.calls().is_empty()).then_some(()));
     until("recording to fail twice", PATIENCE, || {
-        (consumer.log_text().matches("does not answer").count() >= 2).then_some(())
+        (consumer.log_text().matches("could not be recorded").count() >= 2).then_some(())
     });
     assert!(effects(&store).is_empty());
     let handled = ids(&hook.taken());
@@ -309,6 +319,43 @@ fn what_nobody_can_handle_is_put_aside(kind: BrokerKind) {
     let (code, log) = consumer.stop();
     assert_eq!(code, Some(0));
     assert!(log.contains("stopped handled=3 again=0 dead=2"), "{log}");
+}
+
+/// What was not handled when it was asked to stop is not acknowledged, whatever came after it and was.
+fn a_consumer_that_is_stopped_half_way(kind: BrokerKind) {
+    let (url, topic) = (kind.shared_url(), topic());
+    let (database, store) = (TestDatabase::new(TestEngine::Sqlite), TestDatabase::new(TestEngine::Sqlite));
+    let server = serve(&database, kind, &url, &topic);
+    let hook = Hook::start();
+    let bad = |event: &Value| event["subject"].as_str().is_some_and(|subject| subject.ends_with("bad"));
+    hook.answer(move |call| (if bad(&call.json()) { 400 } else { 204 }, Vec::new()));
+    let hook_url = hook.url();
+    let notify = [
+        ("GUERDON_CONSUME__HANDLER", "webhook"),
+        ("GUERDON_CONSUME__WEBHOOK_URL", hook_url.as_str()),
+        ("GUERDON_CONSUME__MAX_ATTEMPTS", "1000"),
+    ];
+    // There before it starts, so that good and bad come together, whatever partition they are in.
+    for number in 0..12 {
+        open_and_close(&server, &format!("{number}_bad"));
+        open_and_close(&server, &format!("{number}_good"));
+    }
+    until("all to be published", PATIENCE, || {
+        (server.api().metric("guerdon_outbox_published_total") > 47.5).then_some(())
+    });
+    let consumer = ConsumerProcess::start(BINARY, kind, &url, &topic, &store.url, &notify);
+    until("good and bad to be handled", PATIENCE, || {
+        let calls = hook.calls();
+        let tried = calls.iter().filter(|call| bad(&call.json())).count();
+        (tried > 2 && calls.len() - tried > 2).then_some(())
+    });
+    let (code, log) = consumer.stop();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("dead=0"), "{log}");
+    hook.answer_all(204);
+    let consumer = ConsumerProcess::start(BINARY, kind, &url, &topic, &store.url, &notify);
+    until_each_had_its_effect(&database, &store);
+    assert_eq!(consumer.stop().0, Some(0));
 }
 
 fn a_consumer_wants_a_database_of_its_own() {

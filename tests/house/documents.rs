@@ -23,6 +23,13 @@ fn the_api_description_is_up_to_date() {
 }
 
 #[test]
+fn the_catalogue_of_events_is_up_to_date() {
+    let made = Command::new(BINARY).arg("events").output().unwrap().stdout;
+    let made = String::from_utf8(made).unwrap();
+    assert!(made == document("docs/events.md"), "run: guerdon events > docs/events.md");
+}
+
+#[test]
 fn the_docs_page_needs_nothing_from_outside() {
     let cluster = Cluster::start(TestEngine::Sqlite, 1);
     let api = cluster.servers[0].api();

@@ -115,11 +115,13 @@ pub(crate) struct Running {
     database: String,
     folder: Arc<TempDir>,
     offset: String,
+    settings: Vec<(String, String)>,
 }
 
 impl Running {
     fn new(target: Target, database: String, folder: Arc<TempDir>) -> Self {
-        Self { target, addresses: Vec::new(), children: Vec::new(), database, folder, offset: "0s".into() }
+        let (offset, settings) = ("0s".into(), Vec::new());
+        Self { target, addresses: Vec::new(), children: Vec::new(), database, folder, offset, settings }
     }
 
     /// Guerdon on the embedded database of a folder, as it is.
@@ -141,6 +143,19 @@ impl Running {
         let folder = Arc::new(tempfile::tempdir()?);
         let mut running = Self::new(Target::GuerdonSqlite, database.into(), folder);
         running.offset = offset.into();
+        running.spawn_guerdon(guerdon)?;
+        Ok(running)
+    }
+
+    /// Guerdon with settings, by their environment variables.
+    pub(crate) fn with_settings(
+        guerdon: &Path,
+        database: &str,
+        folder: Arc<TempDir>,
+        settings: Vec<(String, String)>,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let mut running = Self::new(Target::GuerdonSqlite, database.into(), folder);
+        running.settings = settings;
         running.spawn_guerdon(guerdon)?;
         Ok(running)
     }
@@ -167,7 +182,8 @@ impl Running {
             .env("GUERDON_DATABASE", &self.database)
             .env("GUERDON_AUTH__SECRET", SECRET)
             .env("GUERDON_DEV__CLOCK_OFFSET", &self.offset)
-            .env("GUERDON_LOG__LEVEL", "error");
+            .env("GUERDON_LOG__LEVEL", "error")
+            .envs(self.settings.iter().map(|(name, value)| (name, value)));
         self.spawn(command)
     }
 

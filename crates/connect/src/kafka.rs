@@ -6,7 +6,7 @@ pub use source::KafkaSource;
 
 use guerdon_core::outbox::Message;
 use guerdon_core::outbox::envelope::{self, CONTENT_TYPE};
-use guerdon_engine::{Away, Published, Publishes, Sink, Verdict};
+use guerdon_engine::{Away, Published, Publishes, Sink, Time, Verdict};
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
@@ -28,7 +28,8 @@ pub struct KafkaSink {
 
 /// `kafka://HOST:PORT,HOST:PORT`, or without the beginning.
 fn servers(url: &str) -> String {
-    url.strip_prefix("kafka://").unwrap_or(url).trim_end_matches('/').to_owned()
+    let servers = url.strip_prefix("kafka://").unwrap_or(url).trim_end_matches('/');
+    servers.rsplit_once('@').map_or(servers, |(_, servers)| servers).to_owned()
 }
 
 fn config(servers: &str) -> ClientConfig {
@@ -159,7 +160,7 @@ impl Sink for KafkaSink {
         &self.servers
     }
 
-    fn publish<'a>(&'a self, messages: &'a [Message]) -> Publishes<'a> {
+    fn publish<'a>(&'a self, messages: &'a [Message], time: Time) -> Publishes<'a> {
         Box::pin(async move {
             let away = |reason: String| Away::ForNow { reason, retry_after: None };
             let mut held = self.producer.lock().await;
@@ -170,6 +171,10 @@ impl Sink for KafkaSink {
                     Err(reason) => return Published::none(messages.len(), away(reason)),
                 },
             };
+            if !time.allows(self.timeout) {
+                *held = Some(producer);
+                return Published { verdicts: vec![Verdict::Unknown; messages.len()], away: None };
+            }
             let (verdicts, handed) = self.hand_over(&producer, messages).await;
             match handed {
                 Ok(()) => {

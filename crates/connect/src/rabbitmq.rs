@@ -7,7 +7,7 @@ pub use source::RabbitSource;
 use crate::{choose_encryption, without_secrets};
 use guerdon_core::outbox::Message;
 use guerdon_core::outbox::envelope::{self, CONTENT_TYPE};
-use guerdon_engine::{Away, Published, Publishes, Sink, Verdict};
+use guerdon_engine::{Away, Published, Publishes, Sink, Time, Verdict};
 use lapin::options::{
     BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
 };
@@ -87,10 +87,8 @@ impl RabbitSink {
                     // The queue is made again with the next connection.
                     broken = Err("no queue takes what is published".into());
                 }
-                Ok(Confirmation::Nack(None)) => {
-                    let reason = "the broker did not take it".into();
-                    verdicts[index] = Verdict::Refused { reason, retry_after: None };
-                }
+                // A queue that is full, or has lost its majority.
+                Ok(Confirmation::Nack(None)) => broken = Err("the broker does not take it for now".into()),
                 Ok(Confirmation::NotRequested) => broken = Err("the broker confirms nothing".into()),
                 Err(error) => broken = Err(error.to_string()),
             }
@@ -108,7 +106,7 @@ impl Sink for RabbitSink {
         &self.address
     }
 
-    fn publish<'a>(&'a self, messages: &'a [Message]) -> Publishes<'a> {
+    fn publish<'a>(&'a self, messages: &'a [Message], time: Time) -> Publishes<'a> {
         Box::pin(async move {
             let away = |reason: String| Away::ForNow { reason, retry_after: None };
             let late = || format!("no answer within {:?}", self.timeout);
@@ -122,6 +120,10 @@ impl Sink for RabbitSink {
                 },
             };
             let mut verdicts = vec![Verdict::Unknown; messages.len()];
+            if !time.allows(self.timeout) {
+                *held = Some(line);
+                return Published { verdicts, away: None };
+            }
             let handed = self.hand_over(&line.channel, messages, &mut verdicts);
             let handed = tokio::time::timeout(self.timeout, handed).await;
             match handed.unwrap_or_else(|_| Err(late())) {
@@ -168,6 +170,8 @@ async fn declare(channel: &Channel, name: &str) -> Result<(), lapin::Error> {
     // A dead letter leaves its queue only once the other has it; that needs a queue that refuses rather than drops.
     main.insert("x-dead-letter-strategy".into(), text("at-least-once"));
     main.insert("x-overflow".into(), text("reject-publish"));
+    // Whether an event is dead is for the consumer to say; newer brokers would after twenty lost connections.
+    main.insert("x-delivery-limit".into(), AMQPValue::LongInt(1_000_000));
     // Several consumers stand by for each other; to share the queue would break the order.
     main.insert("x-single-active-consumer".into(), AMQPValue::Boolean(true));
     for (exchange, kind, arguments) in

@@ -5,15 +5,16 @@ mod sign;
 pub use sign::Secrets;
 
 use crate::address::Reach;
-use crate::{Now, choose_encryption, without_secrets};
+use crate::{Now, choose_encryption};
 use futures_util::StreamExt;
 use guerdon_core::Timestamp;
 use guerdon_core::outbox::Message;
 use guerdon_core::outbox::envelope::{self, CONTENT_TYPE, Received};
-use guerdon_engine::{Away, Handled, Handler, Handles, Published, Publishes, Sink, Verdict};
+use guerdon_engine::{Away, Handled, Handler, Handles, Published, Publishes, Sink, Time, Verdict};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{CONTENT_TYPE as CONTENT_TYPE_HEADER, HeaderMap, RETRY_AFTER};
 use reqwest::{Client, StatusCode, Url, redirect};
+use sha2::{Digest, Sha256};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,12 +31,14 @@ pub struct Webhook {
     url: Url,
     address: String,
     secrets: Secrets,
+    timeout: Duration,
     now: Now,
 }
 
 /// How a call ended.
 enum Called {
     Taken,
+    TimedOut,
     Refused { reason: String, retry_after: Option<Duration> },
     Away(Away),
 }
@@ -71,7 +74,8 @@ impl Webhook {
             .dns_resolver(Arc::new(Lookup(reach)))
             .build()
             .map_err(|error| error.to_string())?;
-        Ok(Self { client, url: parsed, address: without_secrets(url), secrets, now })
+        let address = without_path(&parsed);
+        Ok(Self { client, url: parsed, address, secrets, timeout, now })
     }
 
     /// One signed call. Whoever is called can tell a second call about the same thing by its `webhook-id`.
@@ -89,7 +93,7 @@ impl Webhook {
         let mut answer = match request.body(body).send().await {
             Ok(answer) => answer,
             Err(error) if error.is_timeout() && !error.is_connect() => {
-                return Called::Refused { reason: "no answer in time".into(), retry_after: None };
+                return Called::TimedOut;
             }
             Err(error) => {
                 let reason = root_cause(&error.without_url());
@@ -115,6 +119,15 @@ impl Webhook {
             _ => Called::Refused { reason, retry_after },
         }
     }
+}
+
+/// A path or a query may be as secret as a password: instead of it, a number that tells one from another.
+fn without_path(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
+    let secret = format!("{}?{}", url.path(), url.query().unwrap_or_default());
+    let hash = Sha256::digest(secret.as_bytes());
+    format!("{}://{host}{port}/…{:02x}{:02x}{:02x}", url.scheme(), hash[0], hash[1], hash[2])
 }
 
 /// What went wrong at the bottom: the outer errors only say that something did.
@@ -182,42 +195,57 @@ impl Sink for WebhookSink {
         &self.webhook.address
     }
 
-    fn publish<'a>(&'a self, messages: &'a [Message]) -> Publishes<'a> {
+    fn publish<'a>(&'a self, messages: &'a [Message], time: Time) -> Publishes<'a> {
         Box::pin(async move {
             // Once it is away nobody else is sent there.
             let given_up = AtomicBool::new(false);
+            let time = &time;
             let mut calls = Vec::with_capacity(messages.len());
-            for message in messages {
+            for (index, message) in messages.iter().enumerate() {
                 let given_up = &given_up;
                 calls.push(async move {
-                    if given_up.load(Ordering::Relaxed) {
-                        return None;
+                    if given_up.load(Ordering::Relaxed) || !time.allows(self.webhook.timeout) {
+                        return (index, None);
                     }
                     let called = self.tell(message).await;
                     given_up.fetch_or(matches!(called, Called::Away(_)), Ordering::Relaxed);
-                    Some(called)
+                    (index, Some(called))
                 });
             }
-            let called: Vec<_> = futures_util::stream::iter(calls).buffered(CALLS).collect().await;
-            let mut away = None;
-            let verdicts = called
-                .into_iter()
-                .map(|called| match called {
-                    Some(Called::Taken) => Verdict::Sent,
-                    Some(Called::Refused { reason, retry_after }) => Verdict::Refused { reason, retry_after },
-                    Some(Called::Away(why)) => {
-                        // To be gone outweighs to be busy.
-                        if away.is_none() || matches!(why, Away::ForGood { .. }) {
-                            away = Some(why);
-                        }
-                        Verdict::Unknown
-                    }
-                    None => Verdict::Unknown,
-                })
-                .collect();
-            Published { verdicts, away }
+            let called: Vec<_> = futures_util::stream::iter(calls).buffer_unordered(CALLS).collect().await;
+            judge(messages.len(), called)
         })
     }
+}
+
+/// What became of all of them. A message on which the server hangs is at fault itself, unless there was none on which it
+/// did not.
+fn judge(count: usize, called: Vec<(usize, Option<Called>)>) -> Published {
+    let alive =
+        called.iter().any(|(_, called)| matches!(called, Some(Called::Taken | Called::Refused { .. })));
+    let mut published = Published { verdicts: vec![Verdict::Unknown; count], away: None };
+    for (index, called) in called {
+        let late = || "no answer in time".to_owned();
+        match called {
+            Some(Called::Taken) => published.verdicts[index] = Verdict::Sent,
+            Some(Called::Refused { reason, retry_after }) => {
+                published.verdicts[index] = Verdict::Refused { reason, retry_after };
+            }
+            Some(Called::TimedOut) if alive => {
+                published.verdicts[index] = Verdict::Refused { reason: late(), retry_after: None };
+            }
+            Some(Called::TimedOut) => {
+                published.away.get_or_insert(Away::ForNow { reason: late(), retry_after: None });
+            }
+            // To be gone outweighs to be busy.
+            Some(Called::Away(away @ Away::ForGood { .. })) => published.away = Some(away),
+            Some(Called::Away(away)) => {
+                published.away.get_or_insert(away);
+            }
+            None => {}
+        }
+    }
+    published
 }
 
 /// What a consumer received goes to a web server, as it came.
@@ -235,6 +263,7 @@ impl Handler for WebhookHandler {
             match self.0.call(&event.id, body.to_vec()).await {
                 Called::Taken => Handled::Done,
                 Called::Refused { reason, .. } => Handled::Refused { reason },
+                Called::TimedOut => Handled::Refused { reason: "no answer in time".into() },
                 Called::Away(Away::ForNow { reason, retry_after }) => Handled::Later { reason, retry_after },
                 Called::Away(Away::ForGood { reason }) => Handled::Later { reason, retry_after: None },
             }
@@ -244,9 +273,10 @@ impl Handler for WebhookHandler {
 
 #[cfg(test)]
 mod tests {
-    use super::{Webhook, retry_after};
+    use super::{Called, Webhook, judge, retry_after, without_path};
     use crate::{Reach, Secrets};
     use guerdon_core::Timestamp;
+    use guerdon_engine::{Away, Verdict};
     use reqwest::header::{HeaderMap, RETRY_AFTER};
     use std::sync::Arc;
     use std::time::Duration;
@@ -268,6 +298,41 @@ mod tests {
             assert_eq!(retry_after(&headers, now), seconds.map(Duration::from_secs), "{text}");
         }
         assert_eq!(retry_after(&HeaderMap::new(), now), None);
+    }
+
+    #[test]
+    fn whose_fault_it_was() {
+        let refused = || Called::Refused { reason: "x".into(), retry_after: None };
+        let busy = || Called::Away(Away::ForNow { reason: "x".into(), retry_after: None });
+        let gone = || Called::Away(Away::ForGood { reason: "x".into() });
+        // The calls; how many were sent and refused, and whether it is away for now or for good.
+        let table: Vec<(Vec<Called>, usize, usize, Option<bool>)> = vec![
+            (vec![Called::Taken, refused()], 1, 1, None),
+            (vec![Called::Taken, Called::TimedOut], 1, 1, None),
+            (vec![Called::TimedOut, Called::TimedOut], 0, 0, Some(false)),
+            (vec![busy(), Called::Taken], 1, 0, Some(false)),
+            (vec![busy(), gone(), busy()], 0, 0, Some(true)),
+        ];
+        for (calls, sent, refused, away) in table {
+            let count = calls.len();
+            // In whatever order they ended.
+            let calls =
+                calls.into_iter().enumerate().map(|(index, called)| (index, Some(called))).rev().collect();
+            let published = judge(count, calls);
+            let of =
+                |wanted: fn(&Verdict) -> bool| published.verdicts.iter().filter(|one| wanted(one)).count();
+            assert_eq!(of(|one| matches!(one, Verdict::Sent)), sent);
+            assert_eq!(of(|one| matches!(one, Verdict::Refused { .. })), refused);
+            assert_eq!(published.away.map(|away| matches!(away, Away::ForGood { .. })), away);
+        }
+    }
+
+    #[test]
+    fn what_is_shown_of_an_address_has_no_path() {
+        let shown = |url: &str| without_path(&url.parse().unwrap());
+        let hook = shown("https://me:hush@h.example:8443/services/hush?token=hush");
+        assert!(hook.starts_with("https://h.example:8443/…") && !hook.contains("hush"), "{hook}");
+        assert_ne!(hook, shown("https://h.example:8443/services/other"));
     }
 
     #[test]

@@ -74,12 +74,6 @@ pub struct Message {
     pub attempts: i64,
 }
 
-/// Whether there can be more than one message about an aggregate of this type; where there cannot, nobody has to look
-/// for an earlier one. The index of the unsent knows the same types.
-pub fn has_order(aggregate_type: &str) -> bool {
-    !matches!(aggregate_type, "REQUEST" | "TRANSFER")
-}
-
 /// Aggregates are spread over this many shards, each published by one process at a time.
 pub const SHARDS: i64 = 16;
 

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use guerdon_core::outbox::backoff_ms;
 use guerdon_core::outbox::envelope::{self, Received};
 use guerdon_store::outbox::processed::{self, Notification};
-use guerdon_store::{Command, Fault, Priority, Store, Tx, each};
+use guerdon_store::{Command, Fault, Priority, Stopwatch, Store, Tx, each};
 use std::collections::{BTreeMap, HashSet};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -43,6 +43,7 @@ pub enum Settled {
 
 pub type Takes<'a> = Pin<Box<dyn Future<Output = Result<Vec<Delivery>, String>> + Send + 'a>>;
 pub type Settles<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
+pub type Releases<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 pub type Handles<'a> = Pin<Box<dyn Future<Output = Handled> + Send + 'a>>;
 
 /// Where events come from. Whatever is taken and not settled comes again.
@@ -51,6 +52,12 @@ pub trait Source: Send + Sync + 'static {
     fn take(&self) -> Takes<'_>;
 
     fn settle(&self, settled: Vec<(u64, Settled)>) -> Settles<'_>;
+
+    /// How long something may be held without being settled.
+    fn patience(&self) -> Duration;
+
+    /// Gives back what was taken and is not settled; it comes again.
+    fn release(&self) -> Releases<'_>;
 }
 
 /// How a handler fared.
@@ -162,21 +169,27 @@ impl Consumer {
             if std::mem::take(&mut trouble) > 0 {
                 tracing::info!("the broker is back");
             }
-            let Some(settled) = self.work_off(batch, &mut stop, &mut consumed).await else { return consumed };
+            let taken = batch.len();
+            let settled = self.work_off(batch, &mut stop, &mut consumed).await;
+            let all = settled.len() == taken;
             if let Err(reason) = self.source.settle(settled).await {
                 // They come again and are recognised.
                 tracing::warn!(reason, "what was handled could not be acknowledged");
             }
+            if !all {
+                self.source.release().await;
+            }
         }
     }
 
-    /// Handles and records a batch; None when it was told to stop before that was done.
+    /// Handles and records a batch: what can be settled of it, which is all unless it was told to stop, or had to wait for
+    /// longer than the broker would.
     async fn work_off(
         &self,
         batch: Vec<Delivery>,
         stop: &mut watch::Receiver<bool>,
         consumed: &mut Consumed,
-    ) -> Option<Vec<(u64, Settled)>> {
+    ) -> Vec<(u64, Settled)> {
         let mut settled = Vec::with_capacity(batch.len());
         let mut opened = Vec::with_capacity(batch.len());
         for Delivery { tag, body } in batch {
@@ -190,7 +203,7 @@ impl Consumer {
             }
         }
         let ids: Vec<_> = opened.iter().map(|opened| opened.event.id.clone()).collect();
-        let mut known = self.known(ids, stop).await?;
+        let Some(mut known) = self.known(ids, stop).await else { return settled };
         // Each aggregate's events one after the other, those of different aggregates side by side.
         let mut by_aggregate: BTreeMap<String, Vec<Opened>> = BTreeMap::new();
         for opened in opened {
@@ -203,15 +216,16 @@ impl Consumer {
         }
         let handling = by_aggregate.into_values().map(|events| self.handle_all(events, stop.clone()));
         let handled: Vec<_> = futures_util::stream::iter(handling).buffer_unordered(AT_ONCE).collect().await;
-        let stopped = handled.iter().flatten().any(|(_, outcome)| outcome.is_none());
         let mut done = Vec::new();
         for (opened, outcome) in handled.into_iter().flatten() {
             match outcome {
                 Some(Settled::Done) => {
-                    settled.push((opened.tag, Settled::Done));
                     let id = Entropy.request_id(self.clock.now());
                     let recipient = recipient(&opened.event);
-                    done.push(Notification { id: *id.as_bytes(), event: opened.event, recipient });
+                    done.push((
+                        opened.tag,
+                        Notification { id: *id.as_bytes(), event: opened.event, recipient },
+                    ));
                 }
                 Some(Settled::Dead) => {
                     consumed.dead += 1;
@@ -220,17 +234,16 @@ impl Consumer {
                 None => {}
             }
         }
-        // Recorded before it is acknowledged; what was handled is recorded also by one that is told to stop.
-        consumed.handled += u64::try_from(done.len()).unwrap_or(0);
-        self.record(done, stop).await?;
-        if stopped {
-            // Only what was done; the rest comes again.
-            if let Err(reason) = self.source.settle(settled).await {
-                tracing::warn!(reason, "what was handled could not be acknowledged");
+        // Recorded before it is acknowledged, also by one that is told to stop.
+        let recorded = self.record(done, stop).await;
+        for (_, outcome) in &recorded {
+            match outcome {
+                Settled::Done => consumed.handled += 1,
+                Settled::Dead => consumed.dead += 1,
             }
-            return None;
         }
-        Some(settled)
+        settled.extend(recorded);
+        settled
     }
 
     async fn handle_all(
@@ -247,10 +260,12 @@ impl Consumer {
         handled
     }
 
-    /// Handles an event, trying again as often as it takes or may; None when it is told to stop.
+    /// Handles an event, trying again as often as it takes or may; None when it is told to stop, or the broker
+    /// would not wait any longer.
     async fn handle(&self, opened: &Opened, stop: &mut watch::Receiver<bool>) -> Option<Settled> {
         let Received { id: event_id, event_type, .. } = &opened.event;
         let mut attempts = 0;
+        let begun = Stopwatch::start();
         loop {
             let pause = match self.handler.handle(&opened.event, &opened.body).await {
                 Handled::Done => return Some(Settled::Done),
@@ -281,6 +296,9 @@ impl Consumer {
                     retry_after.unwrap_or(PAUSE)
                 }
             };
+            if begun.elapsed() + pause > self.source.patience() {
+                return None;
+            }
             let stopped = stop.wait_for(|stop| *stop);
             if tokio::time::timeout(pause.min(PAUSE_MAX), stopped).await.is_ok() {
                 return None;
@@ -300,16 +318,71 @@ impl Consumer {
         .map(|found| found.into_iter().collect())
     }
 
-    async fn record(&self, done: Vec<Notification>, stop: &mut watch::Receiver<bool>) -> Option<()> {
-        if done.is_empty() {
-            return Some(());
+    /// Records what was done, all in one transaction. One that the store refuses for itself is tried alone, and is dead in the
+    /// end.
+    async fn record(
+        &self,
+        done: Vec<(u64, Notification)>,
+        stop: &mut watch::Receiver<bool>,
+    ) -> Vec<(u64, Settled)> {
+        let tags: Vec<_> = done.iter().map(|(tag, _)| *tag).collect();
+        let done: Vec<_> = done.into_iter().map(|(_, done)| Arc::new(done)).collect();
+        match self.record_all(done.clone(), stop).await {
+            Recorded::Done => return tags.into_iter().map(|tag| (tag, Settled::Done)).collect(),
+            Recorded::Stopped => return Vec::new(),
+            Recorded::Refused => {}
         }
-        let done = Arc::new(done);
-        self.insist(stop, || {
-            let record = Record { consumer: self.options.name.clone(), done: Arc::clone(&done) };
-            async move { flat(self.store.submit(record)).await }
-        })
-        .await
+        let mut recorded = Vec::new();
+        for (tag, one) in tags.into_iter().zip(done) {
+            let mut attempts = 0;
+            let outcome = loop {
+                match self.record_all(vec![Arc::clone(&one)], stop).await {
+                    Recorded::Done => break Settled::Done,
+                    Recorded::Stopped => return recorded,
+                    Recorded::Refused => attempts += 1,
+                }
+                if attempts >= self.options.max_attempts {
+                    tracing::error!(
+                        event_id = one.event.id,
+                        "an event cannot be recorded and is put among the dead"
+                    );
+                    break Settled::Dead;
+                }
+                let millis = u64::try_from(backoff_ms(attempts, Entropy.number())).unwrap_or(0);
+                if tokio::time::timeout(Duration::from_millis(millis), stop.wait_for(|stop| *stop))
+                    .await
+                    .is_ok()
+                {
+                    return recorded;
+                }
+            };
+            recorded.push((tag, outcome));
+        }
+        recorded
+    }
+
+    async fn record_all(&self, done: Vec<Arc<Notification>>, stop: &mut watch::Receiver<bool>) -> Recorded {
+        if done.is_empty() {
+            return Recorded::Done;
+        }
+        let recorded = self.insist(stop, || {
+            let record = Record { consumer: self.options.name.clone(), done: done.clone() };
+            async move {
+                match flat(self.store.submit(record)).await {
+                    Ok(()) => Ok(true),
+                    Err(fault @ (Fault::Statement(_) | Fault::Inconsistent(_))) => {
+                        tracing::warn!(%fault, "what was handled could not be recorded");
+                        Ok(false)
+                    }
+                    Err(fault) => Err(fault),
+                }
+            }
+        });
+        match recorded.await {
+            Some(true) => Recorded::Done,
+            Some(false) => Recorded::Refused,
+            None => Recorded::Stopped,
+        }
     }
 
     /// Tries until the store does it; None when it is told to stop before.
@@ -333,9 +406,8 @@ impl Consumer {
     async fn forget(&self) {
         let ttl = i64::try_from(self.options.ttl.as_millis()).unwrap_or(i64::MAX);
         let before = self.clock.now().plus_millis(-ttl);
-        while flat(self.store.submit(Forget { before })).await.is_ok_and(|gone| gone >= CHUNK.unsigned_abs())
-        {
-        }
+        let forget = || Forget { consumer: self.options.name.clone(), before };
+        while flat(self.store.submit(forget())).await.is_ok_and(|gone| gone >= CHUNK.unsigned_abs()) {}
     }
 
     /// Ends the store's threads. Blocks.
@@ -354,12 +426,20 @@ async fn flat<T>(
 fn recipient(event: &Received) -> Option<String> {
     let data: serde_json::Value = serde_json::from_str(&event.data).ok()?;
     let user = data.get("userId").or_else(|| data.get("memberId"))?;
-    user.as_str().map(str::to_owned)
+    // A database that has no NUL in its texts refuses the whole of it.
+    user.as_str().filter(|user| !user.contains('\0')).map(str::to_owned)
+}
+
+enum Recorded {
+    Done,
+    /// By the store, for what it is.
+    Refused,
+    Stopped,
 }
 
 struct Record {
     consumer: String,
-    done: Arc<Vec<Notification>>,
+    done: Vec<Arc<Notification>>,
 }
 
 impl Command for Record {
@@ -375,6 +455,7 @@ impl Command for Record {
 }
 
 struct Forget {
+    consumer: String,
     before: guerdon_core::Timestamp,
 }
 
@@ -384,6 +465,6 @@ impl Command for Forget {
     const PRIORITY: Priority = Priority::Background;
 
     fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<u64>, Fault> {
-        each(batch, |forget| processed::forget(tx, forget.before, CHUNK))
+        each(batch, |forget| processed::forget(tx, &forget.consumer, forget.before, CHUNK))
     }
 }

@@ -106,6 +106,10 @@ impl Engine {
             options,
             loops,
         });
+        if engine.store.engine() == Database::Postgres {
+            // Before anything is decided by a time.
+            engine.follow_database_clock().await?;
+        }
         engine.refresh_users().await?;
         engine.load_user_index().await?;
         engine.every(
@@ -143,7 +147,6 @@ impl Engine {
             }
         });
         if engine.store.engine() == Database::Postgres {
-            engine.follow_database_clock().await?;
             engine.every("database_clock", DATABASE_CLOCK_INTERVAL, |engine| async move {
                 if let Err(failure) = engine.follow_database_clock().await {
                     tracing::debug!(%failure, "the database's clock could not be read");

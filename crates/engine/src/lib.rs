@@ -28,8 +28,8 @@ pub use audit::{Audit, Manners, run_audit};
 pub use audit_log::AuditFilter;
 pub use clock::Clock;
 pub use consume::{
-    Consumed, Consumer, ConsumerOptions, Delivery, Handled, Handler, Handles, LogHandler, Settled, Settles,
-    Source, Takes,
+    Consumed, Consumer, ConsumerOptions, Delivery, Handled, Handler, Handles, LogHandler, Releases, Settled,
+    Settles, Source, Takes,
 };
 pub use draws::DrawHead;
 pub use engine::{Engine, EngineOptions};
@@ -39,7 +39,9 @@ pub use failure::Failure;
 pub use guerdon_store::Stopwatch;
 pub use idempotency::{Carried, KeyOptions, RenderProblem};
 pub use metrics::EngineMetrics;
-pub use outbox::{Away, OutboxFilter, OutboxOptions, Published, Publishes, Replay, Sink, SinkState, Verdict};
+pub use outbox::{
+    Away, OutboxFilter, OutboxOptions, Published, Publishes, Replay, Sink, SinkState, Time, Verdict,
+};
 pub use page::{Page, PageRequest};
 pub use readiness::Readiness;
 pub use requests::{Applied, Lottery, RequestFilter, ShownRequest, Summary};

@@ -6,7 +6,7 @@ mod publisher;
 mod sweep;
 
 pub use operators::{OutboxFilter, Replay, SinkState};
-pub use port::{Away, Published, Publishes, Sink, Verdict};
+pub use port::{Away, Published, Publishes, Sink, Time, Verdict};
 pub(crate) use publisher::Publisher;
 
 use std::time::Duration;

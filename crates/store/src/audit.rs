@@ -151,16 +151,22 @@ fn id(row: &Row<'_>, column: usize) -> Result<[u8; 16], Fault> {
     row.blob(column)?.try_into().map_err(|_| Fault::inconsistent("an id of the wrong length"))
 }
 
-/// Which of these messages are neither in the outbox nor so old that they may have been removed from it.
-pub fn missing_messages(tx: &mut Tx<'_>, ids: &[[u8; 16]]) -> Result<Vec<[u8; 16]>, Fault> {
-    let found: HashSet<_> = for_ids(tx, &OUTBOX_OF, ids, |row| id(row, 0))?.into_iter().collect();
-    let mut missing: Vec<_> = ids.iter().copied().filter(|id| !found.contains(id)).collect();
-    if !missing.is_empty() {
-        // Read after them: whatever was removed before they were looked for is known by now.
-        let kept = MessageId::first_of(swept_before(tx)?);
-        missing.retain(|id| id >= kept.as_bytes());
+/// Which of these messages, each with its time, are neither in the outbox nor so old that they may have been removed.
+pub fn missing_messages(
+    tx: &mut Tx<'_>,
+    messages: &[([u8; 16], Timestamp)],
+) -> Result<HashSet<[u8; 16]>, Fault> {
+    let ids: Vec<_> = messages.iter().map(|(id, _)| *id).collect();
+    let found: HashSet<_> = for_ids(tx, &OUTBOX_OF, &ids, |row| id(row, 0))?.into_iter().collect();
+    let missing: Vec<_> = messages.iter().filter(|(id, _)| !found.contains(id)).collect();
+    if missing.is_empty() {
+        return Ok(HashSet::new());
     }
-    Ok(missing)
+    // Read after them: whatever was removed before they were looked for is known by now.
+    let swept = swept_before(tx)?;
+    let kept = MessageId::first_of(swept);
+    let removed = |(id, at): &([u8; 16], Timestamp)| id < kept.as_bytes() && *at < swept;
+    Ok(missing.into_iter().filter(|message| !removed(message)).map(|(id, _)| *id).collect())
 }
 
 /// Which of these allocations there are, and whose they are.

@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use std::any::{Any, TypeId};
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -264,6 +264,15 @@ pub(crate) struct Lanes {
     group_max: usize,
     /// How many wait, for whoever looks at the metrics.
     gauge: Gauge,
+    intake_groups: AtomicU64,
+    intake_commands: AtomicU64,
+}
+
+/// How much of the intake was committed so far: how many groups, and how many commands in them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Intake {
+    pub groups: u64,
+    pub commands: u64,
 }
 
 #[derive(Default)]
@@ -298,6 +307,8 @@ impl Lanes {
             waiting_max,
             group_max,
             gauge,
+            intake_groups: AtomicU64::new(0),
+            intake_commands: AtomicU64::new(0),
         }
     }
 
@@ -358,6 +369,9 @@ impl Lanes {
                 let slice = state.lanes[chosen].take(self.group_max);
                 if state.lanes[chosen].priority() == Priority::Intake {
                     state.waiting_intake -= slice.len();
+                    self.intake_groups.fetch_add(1, Ordering::Relaxed);
+                    let commands = u64::try_from(slice.len()).unwrap_or(0);
+                    self.intake_commands.fetch_add(commands, Ordering::Relaxed);
                 } else {
                     state.waiting_others -= slice.len();
                 }
@@ -379,6 +393,13 @@ impl Lanes {
                     self.arrived.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
                 }
             };
+        }
+    }
+
+    pub(crate) fn intake(&self) -> Intake {
+        Intake {
+            groups: self.intake_groups.load(Ordering::Relaxed),
+            commands: self.intake_commands.load(Ordering::Relaxed),
         }
     }
 

@@ -35,7 +35,7 @@ mod tx;
 pub use bell::ring_others;
 pub use database::{Database, Engine};
 pub use fault::Fault;
-pub use lanes::{Command, Pending, Priority, Silence, each};
+pub use lanes::{Command, Intake, Pending, Priority, Silence, each};
 pub use metrics::StoreMetrics;
 pub use migrate::{migrate, schema_version};
 pub use param::{Param, Row};

@@ -4,7 +4,7 @@ use crate::bell::{Bell, Listener};
 use crate::commit::{Checkpointer, Committer, Now, Pulse, Session};
 use crate::database::{Database, Engine};
 use crate::fault::Fault;
-use crate::lanes::{Command, Lanes, Pending, Silence};
+use crate::lanes::{Command, Intake, Lanes, Pending, Silence};
 use crate::metrics::StoreMetrics;
 use crate::migrate::bring_up_to_date;
 use crate::readers::{Reader, Readers};
@@ -138,6 +138,10 @@ impl Store {
     /// Changes with this process's own.
     pub fn own_news(&self) -> tokio::sync::watch::Receiver<u64> {
         self.bell.hear_ourselves()
+    }
+
+    pub fn intake(&self) -> Intake {
+        self.lanes.intake()
     }
 
     /// Hands a command to the committer; the answer comes once it is durable.

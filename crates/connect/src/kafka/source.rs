@@ -2,7 +2,7 @@
 
 use super::{config, make_topic, producer, servers};
 use futures_util::FutureExt;
-use guerdon_engine::{Delivery, Settled, Settles, Source, Takes};
+use guerdon_engine::{Delivery, Releases, Settled, Settles, Source, Takes};
 use rdkafka::Message;
 use rdkafka::consumer::{CommitMode, Consumer, StreamConsumer};
 use rdkafka::message::OwnedMessage;
@@ -102,7 +102,11 @@ impl KafkaSource {
             record = record.headers(headers.clone());
         }
         let buried = producer.send(record, self.timeout).await;
-        buried.map(drop).map_err(|(error, _)| error.to_string())
+        buried.map(drop).map_err(|(error, _)| {
+            // It may have failed for good.
+            line.dead_letters = None;
+            error.to_string()
+        })
     }
 
     async fn settle(&self, line: &mut Line, settled: Vec<(u64, Settled)>) -> Result<(), String> {
@@ -115,7 +119,16 @@ impl KafkaSource {
             let next = offsets.entry(message.partition()).or_default();
             *next = (*next).max(message.offset() + 1);
         }
+        // What is not settled yet holds up what comes after it in its partition.
+        for message in line.given.values() {
+            if let Some(next) = offsets.get_mut(&message.partition()) {
+                *next = (*next).min(message.offset());
+            }
+        }
         let Some(consumer) = &line.consumer else { return Ok(()) };
+        if offsets.is_empty() {
+            return Ok(());
+        }
         let mut list = TopicPartitionList::new();
         for (partition, offset) in offsets {
             list.add_partition_offset(&self.topic, partition, Offset::Offset(offset))
@@ -128,6 +141,17 @@ impl KafkaSource {
 }
 
 impl Source for KafkaSource {
+    fn patience(&self) -> Duration {
+        // Whoever takes nothing for five minutes has lost its partitions.
+        Duration::from_mins(2)
+    }
+
+    fn release(&self) -> Releases<'_> {
+        Box::pin(async move {
+            self.line.lock().await.consumer = None;
+        })
+    }
+
     fn take(&self) -> Takes<'_> {
         Box::pin(async move {
             let mut line = self.line.lock().await;

@@ -3,7 +3,7 @@
 use super::{declare, properties};
 use crate::choose_encryption;
 use futures_util::{FutureExt, StreamExt};
-use guerdon_engine::{Delivery, Settled, Settles, Source, Takes};
+use guerdon_engine::{Delivery, Releases, Settled, Settles, Source, Takes};
 use lapin::message::Delivery as Taken;
 use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions};
 use lapin::types::FieldTable;
@@ -83,6 +83,17 @@ impl RabbitSource {
 }
 
 impl Source for RabbitSource {
+    fn patience(&self) -> Duration {
+        // A broker ends the channel of a consumer that acknowledges nothing for half an hour.
+        Duration::from_mins(20)
+    }
+
+    fn release(&self) -> Releases<'_> {
+        Box::pin(async move {
+            self.line.lock().await.open = None;
+        })
+    }
+
     fn take(&self) -> Takes<'_> {
         Box::pin(async move {
             let mut line = self.line.lock().await;
@@ -107,9 +118,12 @@ impl Source for RabbitSource {
                         taken.acker.nack(BasicNackOptions { requeue: false, multiple: false }).await
                     }
                 };
-                if let Err(error) = told {
+                // Of a channel that has ended nothing can be acknowledged any more.
+                if !matches!(told, Ok(true)) {
                     line.open = None;
-                    return Err(error.to_string());
+                    return Err(
+                        told.map_or_else(|error| error.to_string(), |_| "the connection has ended".into())
+                    );
                 }
             }
             Ok(())

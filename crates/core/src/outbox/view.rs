@@ -71,13 +71,14 @@ pub struct ReplayBody {
     /// The last one's id; the last there is unless set.
     #[serde(default)]
     to: Option<String>,
-    /// `DEAD` unless set.
+    /// `DEAD` unless set; or `SENT`.
     #[serde(default)]
     status: Option<MessageStatus>,
 }
 
 impl ReplayBody {
-    pub fn validate(self) -> Result<(MessageId, MessageId, MessageStatus), Rejection> {
+    /// The first, the last, and whether the dead are meant rather than those that were sent.
+    pub fn validate(self) -> Result<(MessageId, MessageId, bool), Rejection> {
         let mut errors = FieldErrors::default();
         let mut id = |path: &str, text: Option<String>, default: u8| match text {
             None => MessageId::from_bytes([default; 16]),
@@ -90,7 +91,15 @@ impl ReplayBody {
         if from > to {
             errors.refuse("to", "must not come before `from`");
         }
-        errors.into_result().map(|()| (from, to, self.status.unwrap_or(MessageStatus::Dead)))
+        let dead = match self.status {
+            None | Some(MessageStatus::Dead) => true,
+            Some(MessageStatus::Sent) => false,
+            Some(MessageStatus::New | MessageStatus::Sending) => {
+                errors.refuse("status", "must be DEAD or SENT: others are on their way");
+                false
+            }
+        };
+        errors.into_result().map(|()| (from, to, dead))
     }
 }
 

@@ -7,7 +7,7 @@ use guerdon_core::requests::{LineKey, RequestId, RequestState, ResultCode};
 use guerdon_store::audit::{self, LineAt};
 use guerdon_store::requests::{self, RequestRow};
 use guerdon_store::{Engine as Database, Fault, Tx, draws, events};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher};
 
 /// Rows of one step; a chunk of leaves is a multiple of it.
@@ -372,9 +372,13 @@ impl LineScan {
 }
 
 fn look_at_messages(tx: &mut Tx<'_>, written: &[&RequestRow], checks: &mut Checks) -> Result<(), Fault> {
-    let ids: Vec<_> = written.iter().map(|row| *row.id.derived(0).as_bytes()).collect();
-    let missing: HashSet<_> = audit::missing_messages(tx, &ids)?.into_iter().collect();
-    for (row, id) in written.iter().zip(&ids) {
+    let told_at = |row: &RequestRow| match row.state {
+        RequestState::Finished { finished_at, .. } => finished_at,
+        RequestState::Queued => row.requested_at,
+    };
+    let messages: Vec<_> = written.iter().map(|row| (*row.id.derived(0).as_bytes(), told_at(row))).collect();
+    let missing = audit::missing_messages(tx, &messages)?;
+    for (row, (id, _)) in written.iter().zip(&messages) {
         checks.request_messages.expect(!missing.contains(id), || format!("{} has no message", row.id));
     }
     Ok(())

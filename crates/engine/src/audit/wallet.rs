@@ -176,8 +176,9 @@ impl Audit {
             return Ok(Phase::Keys { after: Default::default() });
         };
         self.looked_at += u64::try_from(page.len()).unwrap_or(0);
-        let messages: Vec<_> = page.iter().map(|transfer| transfer.id.message_id()).collect();
-        let untold: HashSet<_> = audit::missing_messages(tx, &messages)?.into_iter().collect();
+        let messages: Vec<_> =
+            page.iter().map(|transfer| (transfer.id.message_id(), transfer.created_at)).collect();
+        let untold = audit::missing_messages(tx, &messages)?;
         // Keys are forgotten while we look, so those that are nearly old enough may be gone as well.
         let retention = i64::try_from(RETENTION.saturating_sub(SLACK).as_millis()).unwrap_or(i64::MAX);
         for transfer in page {

@@ -20,12 +20,12 @@ pub struct OutboxFilter {
     pub status: Option<MessageStatus>,
 }
 
-/// Which messages are sent again: those of one status from one to another, both included.
+/// Which messages are sent again: the dead from one to another, or those that were sent, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replay {
     pub from: MessageId,
     pub to: MessageId,
-    pub status: MessageStatus,
+    pub dead: bool,
 }
 
 /// Where messages go, and whether they do.
@@ -148,7 +148,7 @@ impl ReplaySome {
     fn run(&self, tx: &mut Tx<'_>) -> Result<Replayed, Fault> {
         let found = match self.which {
             Which::One(id) => listing::find(tx, id)?.into_iter().collect(),
-            Which::Range(Replay { from, to, status }) => listing::range(tx, from, to, status, CHUNK)?,
+            Which::Range(Replay { from, to, dead }) => listing::range(tx, from, to, dead, CHUNK)?,
         };
         let ids: Vec<_> = found.iter().map(|stored| stored.message.id).collect();
         let (Some(first), Some(last)) = (ids.first(), ids.last()) else {

@@ -1,8 +1,10 @@
 //! What the publisher needs from outside: somewhere to put messages.
 
 use guerdon_core::outbox::Message;
+use guerdon_store::Stopwatch;
 use std::pin::Pin;
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// Where messages go: a broker, or somebody's web server.
 pub trait Sink: Send + Sync + 'static {
@@ -13,7 +15,27 @@ pub trait Sink: Send + Sync + 'static {
     fn address(&self) -> &str;
 
     /// Hands over messages, no two about the same aggregate, and waits until each is safe there or known not to be.
-    fn publish<'a>(&'a self, messages: &'a [Message]) -> Publishes<'a>;
+    /// Nothing is begun that would take longer than there is time; what is left over is `Unknown`.
+    fn publish<'a>(&'a self, messages: &'a [Message], time: Time) -> Publishes<'a>;
+}
+
+/// How much time there is: as long as the lease lasts and nobody asks to stop.
+#[derive(Clone, Debug)]
+pub struct Time {
+    since: Stopwatch,
+    left: Duration,
+    stopping: watch::Receiver<bool>,
+}
+
+impl Time {
+    pub(super) fn new(left: Duration, stopping: watch::Receiver<bool>) -> Self {
+        Self { since: Stopwatch::start(), left, stopping }
+    }
+
+    /// Whether something may be begun that takes so long.
+    pub fn allows(&self, time: Duration) -> bool {
+        !*self.stopping.borrow() && self.since.elapsed() + time < self.left
+    }
 }
 
 pub type Publishes<'a> = Pin<Box<dyn Future<Output = Published> + Send + 'a>>;

@@ -4,13 +4,13 @@
 //! open while the sink is waited for. A message that the sink has confirmed is noted as sent; if that is lost, it is
 //! published again.
 
-use super::port::{Away, Published, Sink, Verdict};
+use super::port::{Away, Published, Sink, Time, Verdict};
 use crate::engine::Engine;
 use crate::failure::Failure;
 use guerdon_core::Timestamp;
-use guerdon_core::outbox::{Message, MessageId, backoff_ms, has_order, share};
+use guerdon_core::outbox::{Message, MessageId, backoff_ms, share};
 use guerdon_store::outbox::{disabled, publishing, shards};
-use guerdon_store::{Command, Fault, Priority, Stopwatch, Tx, each, ring_others};
+use guerdon_store::{Command, Fault, Intake, Priority, Stopwatch, Tx, each, ring_others};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -30,6 +30,12 @@ const RING_PAUSE: Duration = Duration::from_millis(5);
 /// A sink that is away is tried again after this, and then after twice as long each time.
 const AWAY_FIRST: Duration = Duration::from_millis(100);
 const AWAY_MAX: Duration = Duration::from_secs(5);
+/// People come faster than they are let in when the intake's groups are larger than this, and there are so many a second.
+const CALM_GROUP: u64 = 8;
+const CALM_RATE: u128 = 2_500;
+/// In a surge the publisher rests up to so many times as long as it worked, and no longer than that.
+const SURGE_RESTS: u64 = 9;
+const SURGE_REST_MAX: Duration = Duration::from_millis(250);
 /// No sink can ask for more than this.
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
 
@@ -56,6 +62,8 @@ struct State {
     away: u32,
     paused: Option<(Stopwatch, Duration)>,
     disabled: bool,
+    /// As it was when the publisher last worked, and when that was.
+    intake: (Intake, Stopwatch),
 }
 
 impl Publisher {
@@ -70,6 +78,7 @@ impl Publisher {
             paused: None,
             // An earlier process may have been told so.
             disabled: true,
+            intake: (Intake::default(), Stopwatch::start()),
         };
         Self {
             sink,
@@ -96,6 +105,18 @@ impl Publisher {
 }
 
 impl State {
+    /// How many times as long as it worked the publisher has to rest, by how people have come since it was last asked.
+    fn rests(&mut self, now: Intake) -> u32 {
+        let (before, since) = std::mem::replace(&mut self.intake, (now, Stopwatch::start()));
+        let groups = now.groups.saturating_sub(before.groups).max(1);
+        let commands = now.commands.saturating_sub(before.commands);
+        if u128::from(commands) * 1_000_000 < CALM_RATE * since.elapsed().as_micros() {
+            return 0;
+        }
+        let group = commands / groups;
+        u32::try_from((group.saturating_sub(CALM_GROUP) / 2).min(SURGE_RESTS)).unwrap_or(0)
+    }
+
     /// Whether all is looked through, rather than what is recent.
     fn looks_at_all(&self) -> bool {
         self.looked.as_ref().is_none_or(|(looked, found)| *found || looked.elapsed() >= REST)
@@ -108,7 +129,9 @@ impl Engine {
         let Some(publisher) = &self.publisher else { return };
         let mut state = publisher.state.lock().await;
         if *publisher.stopping.borrow() {
-            return;
+            drop(state);
+            // Whoever stops it ends this loop.
+            return std::future::pending().await;
         }
         let lease = self.options.outbox.lease;
         if let Err(failure) = self.publish_with(publisher, &mut state).await {
@@ -120,10 +143,9 @@ impl Engine {
 
     async fn publish_with(&self, publisher: &Publisher, state: &mut State) -> Result<(), Failure> {
         let lease = self.options.outbox.lease;
+        // Before a shard can be given away: whoever gets it would publish these again.
+        self.note_sent(state).await?;
         self.hold_shards(publisher, state).await?;
-        if !state.unnoted.is_empty() {
-            self.note_sent(state).await?;
-        }
         if state.held.is_empty() {
             publisher.rest(state, REST.min(lease / 4)).await;
             return Ok(());
@@ -142,12 +164,19 @@ impl Engine {
         }
         state.disabled = false;
         state.news.mark_unchanged();
+        let worked = Stopwatch::start();
         let batch = self.due(state).await?;
         if batch.is_empty() {
             publisher.rest(state, REST.min(lease / 4)).await;
             return Ok(());
         }
-        self.hand_over(publisher, state, &batch).await
+        self.hand_over(publisher, state, &batch).await?;
+        // Whoever is in line goes first; what waits here loses nothing by it.
+        let rest = worked.elapsed() * state.rests(self.store().intake());
+        if !rest.is_zero() {
+            publisher.pause(rest.min(SURGE_REST_MAX)).await;
+        }
+        Ok(())
     }
 
     /// Has as many shards as are this process's part, for as long as the lease.
@@ -191,7 +220,7 @@ impl Engine {
         let (held, dead_hold) = (state.held.clone(), self.options.outbox.dead_hold);
         let looked = Stopwatch::start();
         let found = self.read_first(move |tx| {
-            let mut found = publishing::due(tx, &held, after, now, limit)?;
+            let mut found = publishing::due(tx, &held, after, now, limit, dead_hold)?;
             found.sort_by(|a, b| {
                 let key = |message: &Message| (message.sequence, message.id);
                 (&a.aggregate_type, &a.aggregate_id)
@@ -201,24 +230,17 @@ impl Engine {
             found.dedup_by(|later, first| {
                 later.aggregate_type == first.aggregate_type && later.aggregate_id == first.aggregate_id
             });
-            let mut due = Vec::with_capacity(found.len());
-            for message in found {
-                let first = if has_order(&message.aggregate_type) {
-                    publishing::first_unsent(tx, &message.aggregate_type, &message.aggregate_id, dead_hold)?
-                } else {
-                    None
-                };
-                if first.is_none_or(|first| first >= message.sequence) {
-                    due.push(message);
-                }
-            }
-            due.sort_by_key(|message| message.id);
-            Ok(due)
+            found.sort_by_key(|message| message.id);
+            Ok(found)
         });
-        let mut found = found.await?;
+        let found = found.await;
         if all {
-            state.looked = Some((looked, found.first().is_some_and(|message| message.id < recent)));
+            // A look that took too long is not repeated before there was one at what is recent.
+            let old =
+                found.as_ref().is_ok_and(|found| found.first().is_some_and(|message| message.id < recent));
+            state.looked = Some((looked, old));
         }
+        let mut found = found?;
         found.truncate(BATCH);
         Ok(found)
     }
@@ -233,10 +255,11 @@ impl Engine {
         let held = state.held_since.map_or(lease, |since| since.elapsed());
         // Whoever was stopped in between has to ask again before it may go on.
         let Some(left) = lease.checked_sub(held).filter(|left| !left.is_zero()) else { return Ok(()) };
-        let outcome = tokio::time::timeout(left, publisher.sink.publish(batch)).await;
+        let time = Time::new(left, publisher.stopping.subscribe());
+        let outcome = tokio::time::timeout(left, publisher.sink.publish(batch, time)).await;
         if state.held_since.is_none_or(|since| since.elapsed() >= lease) {
-            let ids: Vec<_> = batch.iter().map(|message| message.id.to_string()).collect();
-            tracing::warn!(event_ids = ?ids, "the lease had ended when these were published: others may have done so too");
+            let ids: Vec<_> = batch.iter().map(|message| message.id).collect();
+            tracing::warn!(event_ids = ?texts(&ids), "the lease had ended when these were published: others may have done so too");
         }
         let Published { verdicts, away } = outcome.unwrap_or_else(|_| {
             let reason = format!("it did not answer within {} s", left.as_secs());
@@ -316,7 +339,8 @@ impl Engine {
                 }
                 let doubled = AWAY_FIRST * 2_u32.saturating_pow(state.away.min(10));
                 let chance = Duration::from_millis(self.random() % 50);
-                let pause = retry_after.unwrap_or(doubled.min(AWAY_MAX) + chance).min(RETRY_AFTER_MAX);
+                let pause = retry_after.unwrap_or_default().max(doubled.min(AWAY_MAX) + chance);
+                let pause = pause.min(RETRY_AFTER_MAX);
                 state.away = state.away.saturating_add(1);
                 state.paused = Some((Stopwatch::start(), pause));
             }
@@ -341,7 +365,7 @@ impl Engine {
             let noted = self.commit_patiently(NoteSent(ids)).await?;
             let again = u64::try_from(count).unwrap_or(0).saturating_sub(noted);
             if again > 0 {
-                tracing::info!(messages = again, "published by another process as well");
+                tracing::warn!(messages = again, event_ids = ?texts(&state.unnoted[..count]), "published by another process as well");
                 self.metrics.outbox_published_again.inc_by(again);
             }
             state.unnoted.drain(..count);
@@ -377,8 +401,13 @@ impl Engine {
                 tracing::debug!(%failure, "the shards are free once their lease has ended");
             }
         };
-        let _ = tokio::time::timeout(AWAY_MAX, stopped).await;
+        // No call of a sink lasts longer than half of the lease.
+        let _ = tokio::time::timeout(self.options.outbox.lease, stopped).await;
     }
+}
+
+fn texts(ids: &[MessageId]) -> Vec<String> {
+    ids.iter().map(MessageId::to_string).collect()
 }
 
 /// What a publisher has.

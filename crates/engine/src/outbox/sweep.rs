@@ -8,7 +8,9 @@ use guerdon_store::outbox::listing;
 use guerdon_store::{Command, Fault, Priority, Tx, each};
 
 /// Messages that one transaction removes.
-const CHUNK: i64 = 500;
+const CHUNK: usize = 500;
+/// Messages that one read looks at.
+const PAGE: i64 = 2_000;
 
 impl Engine {
     /// Removes messages that were sent, and kept long enough.
@@ -16,11 +18,18 @@ impl Engine {
         let ttl = i64::try_from(self.options.outbox.ttl.as_millis()).unwrap_or(i64::MAX);
         let before = self.now().plus_millis(-ttl);
         let swept = async {
-            let mut after = Some(MessageId::from_bytes([0; 16]));
-            while let Some(place) = after {
-                after = self.commit(Sweep { after: place, before }).await?;
+            let mut after = MessageId::from_bytes([0; 16]);
+            // Looked for beside the writer, and in pages: most of what is old may have to stay.
+            loop {
+                let (last, old) = self.read(move |tx| listing::old(tx, after, before, PAGE)).await?;
+                for ids in old.chunks(CHUNK) {
+                    self.commit(Sweep { ids: ids.to_vec(), before }).await?;
+                }
+                match last {
+                    Some(last) => after = last,
+                    None => return Ok::<_, Failure>(()),
+                }
             }
-            Ok::<_, Failure>(())
         };
         if let Err(failure) = swept.await {
             tracing::debug!(%failure, "messages are swept later");
@@ -29,17 +38,16 @@ impl Engine {
 }
 
 struct Sweep {
-    after: MessageId,
+    ids: Vec<MessageId>,
     before: Timestamp,
 }
 
 impl Command for Sweep {
-    /// Where to go on, if anywhere.
-    type Output = Option<MessageId>;
+    type Output = u64;
     const NAME: &'static str = "sweep_outbox";
     const PRIORITY: Priority = Priority::Background;
 
-    fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<Self::Output>, Fault> {
-        each(batch, |sweep| Ok(listing::sweep(tx, sweep.after, sweep.before, CHUNK)?.1))
+    fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<u64>, Fault> {
+        each(batch, |sweep| listing::sweep(tx, &sweep.ids, sweep.before))
     }
 }

@@ -167,7 +167,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         Some("continue"),
         "Whether later events about the same thing are published after one is DEAD, or held until it is replayed.",
     ),
-    used("outbox.ttl", Duration, Some("7d"), "How long events are kept after they were sent."),
+    used("outbox.ttl", Duration, Some("7d"), "How long events are kept that were sent."),
     used(
         "webhooks.privateAddresses",
         Choice(&["auto", "allow", "refuse"]),

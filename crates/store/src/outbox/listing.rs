@@ -25,12 +25,13 @@ statements! {
     UNSENT = stored!("channel = 'broker' AND shard = $3 AND event_id < $1 AND status IN ('NEW', 'SENDING')
         AND status = $4 ORDER BY event_id DESC LIMIT $2");
     ONE = stored!("event_id = $1");
-    RANGE = stored!("event_id >= $1 AND event_id <= $2 AND status = $3 ORDER BY event_id LIMIT $4");
+    DEAD_RANGE = stored!("event_id >= $1 AND event_id <= $2 AND status = 'DEAD' ORDER BY event_id LIMIT $3");
+    SENT_RANGE = stored!("event_id >= $1 AND event_id <= $2 AND status = 'SENT' ORDER BY event_id LIMIT $3");
     REPLAY = "UPDATE integration.outbox_events
         SET status = 'NEW', attempts = 0, next_attempt_at = NULL, last_error = NULL, worker_id = NULL, deadline = NULL
         WHERE event_id = $1 AND channel = 'broker'";
-    OLD = "SELECT event_id FROM integration.outbox_events
-        WHERE event_id > $1 AND event_id < $2 AND created_at < $3 AND status = 'SENT' ORDER BY event_id LIMIT $4";
+    OLD = "SELECT event_id, status, created_at FROM integration.outbox_events
+        WHERE event_id > $1 AND event_id < $2 ORDER BY event_id LIMIT $3";
     REMOVE = "DELETE FROM integration.outbox_events WHERE event_id = $1 AND status = 'SENT'";
     SWEPT = "SELECT value FROM counters WHERE name = 'outbox_swept'";
     SET_SWEPT = "UPDATE counters SET value = $1 WHERE name = 'outbox_swept' AND value < $1";
@@ -92,21 +93,16 @@ pub fn find(tx: &mut Tx<'_>, id: MessageId) -> Result<Option<Stored>, Fault> {
     tx.query_one(&ONE, &[Param::Blob(id.as_bytes())], stored)
 }
 
-/// Messages of one status from one to another, both included.
+/// Messages from one to another, both included: the dead, or those that were sent.
 pub fn range(
     tx: &mut Tx<'_>,
     from: MessageId,
     to: MessageId,
-    status: MessageStatus,
+    dead: bool,
     limit: i64,
 ) -> Result<Vec<Stored>, Fault> {
-    let params = [
-        Param::Blob(from.as_bytes()),
-        Param::Blob(to.as_bytes()),
-        Param::Text(status.as_str()),
-        limit.into(),
-    ];
-    tx.query(&RANGE, &params, stored)
+    let statement = if dead { &DEAD_RANGE } else { &SENT_RANGE };
+    tx.query(statement, &[Param::Blob(from.as_bytes()), Param::Blob(to.as_bytes()), limit.into()], stored)
 }
 
 /// Has these sent, once more or at last.
@@ -115,23 +111,28 @@ pub fn replay(tx: &mut Tx<'_>, ids: &[MessageId]) -> Result<u64, Fault> {
     tx.execute_rows(&REPLAY, ids.iter().map(|id| [Param::Blob(id.as_bytes())]))
 }
 
-/// Removes what was sent and made before a time, from one message on: how many, and where to go on.
-pub fn sweep(
+/// Looks at messages after one that can have been made before a time: the last that was looked at, and those among them
+/// that were sent and are old enough.
+pub fn old(
     tx: &mut Tx<'_>,
     after: MessageId,
     before: Timestamp,
     limit: i64,
-) -> Result<(u64, Option<MessageId>), Fault> {
+) -> Result<(Option<MessageId>, Vec<MessageId>), Fault> {
     let up_to = MessageId::first_of(before);
-    let params = [Param::Blob(after.as_bytes()), Param::Blob(up_to.as_bytes()), before.into(), limit.into()];
-    let old: Vec<MessageId> = tx.query(&OLD, &params, |row| {
+    let params = [Param::Blob(after.as_bytes()), Param::Blob(up_to.as_bytes()), limit.into()];
+    let looked = tx.query(&OLD, &params, |row| {
         let id = row.blob(0)?.try_into().map_err(|_| Fault::inconsistent("an id of the wrong length"))?;
-        Ok(MessageId::from_bytes(id))
+        Ok((MessageId::from_bytes(id), row.text(1)? == "SENT" && row.timestamp(2)? < before))
     })?;
-    let Some(last) = old.last().copied() else { return Ok((0, None)) };
+    let last = looked.last().map(|(id, _)| *id);
+    Ok((last, looked.into_iter().filter(|(_, old)| *old).map(|(id, _)| id).collect()))
+}
+
+/// Removes these, which were made before a time, as far as they are still noted as sent.
+pub fn sweep(tx: &mut Tx<'_>, ids: &[MessageId], before: Timestamp) -> Result<u64, Fault> {
     tx.execute(&SET_SWEPT, &[before.into()])?;
-    let removed = tx.execute_rows(&REMOVE, old.iter().map(|id| [Param::Blob(id.as_bytes())]))?;
-    Ok((removed, Some(last)))
+    tx.execute_rows(&REMOVE, ids.iter().map(|id| [Param::Blob(id.as_bytes())]))
 }
 
 /// Messages older than this may have been removed.

@@ -14,9 +14,9 @@ statements! {
     NOTIFY = "INSERT INTO integration.notifications (notification_id, consumer, event_id, event_type, aggregate_id, sequence,
             recipient, data, created_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
-    FORGET = "DELETE FROM integration.processed_events WHERE (consumer, event_id) IN (
-        SELECT consumer, event_id FROM integration.processed_events WHERE processed_at < $1
-        ORDER BY processed_at, consumer, event_id LIMIT $2)";
+    FORGET = "DELETE FROM integration.processed_events WHERE consumer = $3 AND event_id IN (
+        SELECT event_id FROM integration.processed_events WHERE processed_at < $1 AND consumer = $3
+        ORDER BY processed_at, event_id LIMIT $2)";
 }
 
 /// Which of these the consumer has handled.
@@ -59,7 +59,7 @@ pub fn record(tx: &mut Tx<'_>, consumer: &str, notification: &Notification) -> R
     Ok(true)
 }
 
-/// Forgets what was handled before a time; how many.
-pub fn forget(tx: &mut Tx<'_>, before: Timestamp, limit: i64) -> Result<u64, Fault> {
-    tx.execute(&FORGET, &[before.into(), limit.into()])
+/// Forgets what a consumer handled before a time; how many.
+pub fn forget(tx: &mut Tx<'_>, consumer: &str, before: Timestamp, limit: i64) -> Result<u64, Fault> {
+    tx.execute(&FORGET, &[before.into(), limit.into(), consumer.into()])
 }

@@ -9,25 +9,32 @@ use crate::tx::Tx;
 use guerdon_core::Timestamp;
 use guerdon_core::outbox::{Message, MessageId};
 
+macro_rules! message_columns {
+    () => {
+        "m.event_id, m.aggregate_type, m.aggregate_id, m.event_type, m.sequence, m.payload, m.created_at, m.attempts"
+    };
+}
+
+macro_rules! is_due {
+    () => {
+        "m.status IN ('NEW', 'SENDING') AND m.event_id > $2
+            AND (m.next_attempt_at IS NULL OR m.next_attempt_at <= $3)
+            AND (m.aggregate_type IN ('REQUEST', 'TRANSFER') OR NOT EXISTS (
+                SELECT 1 FROM integration.outbox_events e
+                WHERE e.aggregate_id = m.aggregate_id AND e.aggregate_type = m.aggregate_type AND e.sequence < m.sequence
+                    AND e.status IN ('NEW', 'SENDING', 'DEAD') AND e.aggregate_type NOT IN ('REQUEST', 'TRANSFER')
+                    AND (e.status <> 'DEAD' OR CAST($5 AS BIGINT) = 1)))"
+    };
+}
+
 statements! {
-    /// The next messages of a shard.
-    DUE = "SELECT event_id, aggregate_type, aggregate_id, event_type, sequence, payload, created_at, attempts
-        FROM integration.outbox_events
-        WHERE channel = 'broker' AND shard = $1 AND status IN ('NEW', 'SENDING') AND event_id > $2
-            AND (next_attempt_at IS NULL OR next_attempt_at <= $3)
-        ORDER BY event_id LIMIT $4",
-        postgres: "SELECT m.event_id, m.aggregate_type, m.aggregate_id, m.event_type, m.sequence, m.payload, m.created_at,
-            m.attempts
-        FROM unnest(CAST($1 AS BIGINT[])) AS held (shard)
-        CROSS JOIN LATERAL (SELECT * FROM integration.outbox_events
-            WHERE channel = 'broker' AND shard = held.shard AND status IN ('NEW', 'SENDING') AND event_id > $2
-                AND (next_attempt_at IS NULL OR next_attempt_at <= $3)
-            ORDER BY event_id LIMIT $4) m";
-    /// The first message about an aggregate that was not sent; a dead one counts only where it holds up the others.
-    FIRST = "SELECT sequence FROM integration.outbox_events
-        WHERE aggregate_id = $1 AND aggregate_type = $2 AND status IN ('NEW', 'SENDING', 'DEAD')
-            AND aggregate_type NOT IN ('REQUEST', 'TRANSFER') AND (status <> 'DEAD' OR CAST($3 AS BIGINT) = 1)
-        ORDER BY sequence LIMIT 1";
+    /// The next messages of a shard that are not held up by an earlier one about the same aggregate. A dead one counts only
+    /// where it holds up the others.
+    DUE = concat!("SELECT ", message_columns!(), " FROM integration.outbox_events m
+        WHERE m.channel = 'broker' AND m.shard = $1 AND ", is_due!(), " ORDER BY m.event_id LIMIT $4"),
+        postgres: concat!("SELECT ", message_columns!(), " FROM unnest(CAST($1 AS BIGINT[])) AS held (shard)
+        CROSS JOIN LATERAL (SELECT * FROM integration.outbox_events m
+            WHERE m.channel = 'broker' AND m.shard = held.shard AND ", is_due!(), " ORDER BY m.event_id LIMIT $4) m");
     SENT = "UPDATE integration.outbox_events SET status = 'SENT', last_error = NULL, next_attempt_at = NULL
         WHERE event_id = $1 AND status IN ('NEW', 'SENDING')",
         postgres: "UPDATE integration.outbox_events SET status = 'SENT', last_error = NULL, next_attempt_at = NULL
@@ -44,28 +51,19 @@ pub fn due(
     after: MessageId,
     now: Timestamp,
     limit: i64,
+    dead_hold: bool,
 ) -> Result<Vec<Message>, Fault> {
     let after = Param::Blob(after.as_bytes());
+    let dead_hold = i64::from(dead_hold).into();
     if tx.engine() == Engine::Postgres {
-        return tx.query(&DUE, &[Param::Ints(shards), after, now.into(), limit.into()], message);
+        return tx.query(&DUE, &[Param::Ints(shards), after, now.into(), limit.into(), dead_hold], message);
     }
     let mut found = Vec::new();
     for shard in shards {
-        let params = [(*shard).into(), after, now.into(), limit.into()];
+        let params = [(*shard).into(), after, now.into(), limit.into(), dead_hold];
         found.extend(tx.query(&DUE, &params, message)?);
     }
     Ok(found)
-}
-
-/// The sequence of the first message about an aggregate that is to be sent before any other.
-pub fn first_unsent(
-    tx: &mut Tx<'_>,
-    aggregate_type: &str,
-    aggregate_id: &str,
-    dead_hold: bool,
-) -> Result<Option<i64>, Fault> {
-    let params = [aggregate_id.into(), aggregate_type.into(), i64::from(dead_hold).into()];
-    tx.query_one(&FIRST, &params, |row| row.int(0))
 }
 
 /// Notes that these were sent; how many of them nobody had noted before.
