@@ -328,22 +328,30 @@ fn a_consumer_that_is_stopped_half_way(kind: BrokerKind) {
     let server = serve(&database, kind, &url, &topic);
     let hook = Hook::start();
     let bad = |event: &Value| event["subject"].as_str().is_some_and(|subject| subject.ends_with("bad"));
-    hook.answer(move |call| (if bad(&call.json()) { 400 } else { 204 }, Vec::new()));
+    let gate = Arc::new((Mutex::new(false), Condvar::new()));
+    let waits = Arc::clone(&gate);
+    hook.answer(move |call| {
+        drop(waits.1.wait_while(waits.0.lock().unwrap(), |open| !*open).unwrap());
+        (if bad(&call.json()) { 400 } else { 204 }, Vec::new())
+    });
     let hook_url = hook.url();
     let notify = [
         ("GUERDON_CONSUME__HANDLER", "webhook"),
         ("GUERDON_CONSUME__WEBHOOK_URL", hook_url.as_str()),
         ("GUERDON_CONSUME__MAX_ATTEMPTS", "1000"),
     ];
-    // There before it starts, so that good and bad come together, whatever partition they are in.
+    let consumer = ConsumerProcess::start(BINARY, kind, &url, &topic, &store.url, &notify);
+    // While it is at the first one, good and bad pile up, in whatever partition they are.
+    open_and_close(&server, "first");
+    until("it to be at the first", PATIENCE, || (hook.waiting() > 0).then_some(()));
     for number in 0..12 {
         open_and_close(&server, &format!("{number}_bad"));
         open_and_close(&server, &format!("{number}_good"));
     }
     until("all to be published", PATIENCE, || {
-        (server.api().metric("guerdon_outbox_published_total") > 47.5).then_some(())
+        (server.api().metric("guerdon_outbox_published_total") > 49.5).then_some(())
     });
-    let consumer = ConsumerProcess::start(BINARY, kind, &url, &topic, &store.url, &notify);
+    open(&gate);
     until("good and bad to be handled", PATIENCE, || {
         let calls = hook.calls();
         let tried = calls.iter().filter(|call| bad(&call.json())).count();

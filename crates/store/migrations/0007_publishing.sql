@@ -6,8 +6,9 @@ ALTER TABLE integration.outbox_events ADD COLUMN last_error TEXT;
 
 -- postgres: DROP INDEX integration.outbox_events_unsent;
 -- sqlite: DROP INDEX outbox_events_unsent;
-CREATE INDEX outbox_events_unsent ON integration.outbox_events (channel, shard, event_id)
-    WHERE status IN ('NEW', 'SENDING');
+-- By the time, so that it is appended to: with the shard before it every new message would go somewhere else.
+CREATE INDEX outbox_events_unsent ON integration.outbox_events (created_at, event_id)
+    WHERE status IN ('NEW', 'SENDING') AND channel = 'broker';
 CREATE INDEX outbox_events_dead ON integration.outbox_events (event_id) WHERE status = 'DEAD';
 -- Aggregates with more than one message: whether an earlier one is still to be sent.
 CREATE INDEX outbox_events_ordered ON integration.outbox_events (aggregate_id, sequence)

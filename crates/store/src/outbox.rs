@@ -12,7 +12,7 @@ use crate::param::Param;
 use crate::statement::statements;
 use crate::tx::Tx;
 use guerdon_core::Timestamp;
-use guerdon_core::outbox::{SHARDS, shard_of};
+use guerdon_core::outbox::shard_of;
 
 statements! {
     APPEND = "INSERT INTO integration.outbox_events (event_id, channel, sequence, aggregate_type, aggregate_id, event_type,
@@ -24,10 +24,9 @@ statements! {
         FROM unnest(CAST($1 AS BYTEA[]), CAST($2 AS BIGINT[]), CAST($4 AS TEXT[]), CAST($6 AS TEXT[]),
             CAST($9 AS BIGINT[])) AS row (id, sequence, aggregate_id, payload, shard)";
     BACKLOG = "SELECT COUNT(*) FROM (SELECT 1 FROM integration.outbox_events
-        WHERE channel = 'broker' AND status IN ('NEW', 'SENDING') ORDER BY channel, shard, event_id LIMIT $1) unsent";
-    /// Ids follow the time at which they were made, so the first of a shard is its oldest.
+        WHERE status IN ('NEW', 'SENDING') AND channel = 'broker' ORDER BY created_at, event_id LIMIT $1) unsent";
     OLDEST = "SELECT created_at FROM integration.outbox_events
-        WHERE channel = 'broker' AND shard = $1 AND status IN ('NEW', 'SENDING') ORDER BY event_id LIMIT 1";
+        WHERE status IN ('NEW', 'SENDING') AND channel = 'broker' ORDER BY created_at, event_id LIMIT 1";
     DEAD = "SELECT COUNT(*) FROM (SELECT 1 FROM integration.outbox_events WHERE status = 'DEAD'
         ORDER BY event_id LIMIT $1) dead";
 }
@@ -63,11 +62,7 @@ pub struct Backlog {
 pub fn backlog(tx: &mut Tx<'_>, most: i64) -> Result<Backlog, Fault> {
     let unsent = tx.query_one(&BACKLOG, &[most.into()], |row| row.int(0))?.unwrap_or_default();
     let dead = tx.query_one(&DEAD, &[most.into()], |row| row.int(0))?.unwrap_or_default();
-    let mut oldest = None;
-    for shard in 0..if unsent == 0 { 0 } else { SHARDS } {
-        let first = tx.query_one(&OLDEST, &[shard.into()], |row| row.timestamp(0))?;
-        oldest = [oldest, first].into_iter().flatten().min();
-    }
+    let oldest = tx.query_one(&OLDEST, &[], |row| row.timestamp(0))?;
     Ok(Backlog { unsent, dead, oldest })
 }
 

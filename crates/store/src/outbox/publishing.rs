@@ -7,34 +7,32 @@ use crate::param::Param;
 use crate::statement::statements;
 use crate::tx::Tx;
 use guerdon_core::Timestamp;
-use guerdon_core::outbox::{Message, MessageId};
+use guerdon_core::outbox::{Message, MessageId, SHARDS};
 
-macro_rules! message_columns {
-    () => {
-        "m.event_id, m.aggregate_type, m.aggregate_id, m.event_type, m.sequence, m.payload, m.created_at, m.attempts"
-    };
-}
-
-macro_rules! is_due {
-    () => {
-        "m.status IN ('NEW', 'SENDING') AND m.event_id > $2
-            AND (m.next_attempt_at IS NULL OR m.next_attempt_at <= $3)
-            AND (m.aggregate_type IN ('REQUEST', 'TRANSFER') OR NOT EXISTS (
-                SELECT 1 FROM integration.outbox_events e
-                WHERE e.aggregate_id = m.aggregate_id AND e.aggregate_type = m.aggregate_type AND e.sequence < m.sequence
-                    AND e.status IN ('NEW', 'SENDING', 'DEAD') AND e.aggregate_type NOT IN ('REQUEST', 'TRANSFER')
-                    AND (e.status <> 'DEAD' OR CAST($5 AS BIGINT) = 1)))"
+macro_rules! due {
+    ($which:literal) => {
+        concat!(
+            "SELECT m.event_id, m.aggregate_type, m.aggregate_id, m.event_type, m.sequence, m.payload, m.created_at, m.attempts
+            FROM integration.outbox_events m
+            WHERE m.status IN ('NEW', 'SENDING') AND m.channel = 'broker' AND (m.created_at, m.event_id) > ($5, $1)
+                AND (m.next_attempt_at IS NULL OR m.next_attempt_at <= $2)
+                AND (m.aggregate_type IN ('REQUEST', 'TRANSFER') OR NOT EXISTS (
+                    SELECT 1 FROM integration.outbox_events e
+                    WHERE e.aggregate_id = m.aggregate_id AND e.aggregate_type = m.aggregate_type
+                        AND e.sequence < m.sequence
+                        AND e.status IN ('NEW', 'SENDING', 'DEAD') AND e.aggregate_type NOT IN ('REQUEST', 'TRANSFER')
+                        AND (e.status <> 'DEAD' OR CAST($4 AS BIGINT) = 1)))",
+            $which,
+            " ORDER BY m.created_at, m.event_id LIMIT $3"
+        )
     };
 }
 
 statements! {
-    /// The next messages of a shard that are not held up by an earlier one about the same aggregate. A dead one counts only
-    /// where it holds up the others.
-    DUE = concat!("SELECT ", message_columns!(), " FROM integration.outbox_events m
-        WHERE m.channel = 'broker' AND m.shard = $1 AND ", is_due!(), " ORDER BY m.event_id LIMIT $4"),
-        postgres: concat!("SELECT ", message_columns!(), " FROM unnest(CAST($1 AS BIGINT[])) AS held (shard)
-        CROSS JOIN LATERAL (SELECT * FROM integration.outbox_events m
-            WHERE m.channel = 'broker' AND m.shard = held.shard AND ", is_due!(), " ORDER BY m.event_id LIMIT $4) m");
+    /// The next messages that are not held up by an earlier one about the same aggregate. A dead one counts only where it
+    /// holds up the others.
+    DUE = due!("");
+    DUE_IN_SHARDS = due!(" AND m.shard IN ($6)"), postgres: due!(" AND m.shard = ANY(CAST($6 AS BIGINT[]))");
     SENT = "UPDATE integration.outbox_events SET status = 'SENT', last_error = NULL, next_attempt_at = NULL
         WHERE event_id = $1 AND status IN ('NEW', 'SENDING')",
         postgres: "UPDATE integration.outbox_events SET status = 'SENT', last_error = NULL, next_attempt_at = NULL
@@ -44,26 +42,29 @@ statements! {
         WHERE event_id = $1 AND status IN ('NEW', 'SENDING')";
 }
 
-/// Messages that are due in these shards, each shard's in the order of their ids, `limit` of each at the most.
+/// Where a look at what is unsent has come to: the time of a message, and its id.
+pub type Place = (Timestamp, MessageId);
+
+/// Messages that are due in these shards, the oldest first.
 pub fn due(
     tx: &mut Tx<'_>,
     shards: &[i64],
-    after: MessageId,
+    (after, after_id): Place,
     now: Timestamp,
     limit: i64,
     dead_hold: bool,
 ) -> Result<Vec<Message>, Fault> {
-    let after = Param::Blob(after.as_bytes());
     let dead_hold = i64::from(dead_hold).into();
-    if tx.engine() == Engine::Postgres {
-        return tx.query(&DUE, &[Param::Ints(shards), after, now.into(), limit.into(), dead_hold], message);
+    let id = Param::Blob(after_id.as_bytes());
+    let params = [id, now.into(), limit.into(), dead_hold, after.into(), Param::Ints(shards)];
+    // Whoever has all of them, as the only process always does, need not ask.
+    if i64::try_from(shards.len()).is_ok_and(|held| held == SHARDS) {
+        return tx.query(&DUE, &params[..5], message);
     }
-    let mut found = Vec::new();
-    for shard in shards {
-        let params = [(*shard).into(), after, now.into(), limit.into(), dead_hold];
-        found.extend(tx.query(&DUE, &params, message)?);
+    match tx.engine() {
+        Engine::Postgres => tx.query(&DUE_IN_SHARDS, &params, message),
+        Engine::Sqlite => Err(Fault::inconsistent("a file that is served has one publisher")),
     }
-    Ok(found)
 }
 
 /// Notes that these were sent; how many of them nobody had noted before.
