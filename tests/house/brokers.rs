@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 mod rabbitmq {
     use guerdon_harness::{BrokerKind::RabbitMq, TestEngine};
@@ -90,6 +90,15 @@ fn serve(database: &TestDatabase, kind: BrokerKind, url: &str, topic: &str) -> S
         .with("GUERDON_OUTBOX__TOPIC", topic)
         .with("GUERDON_OUTBOX__LEASE", "2s");
     Server::start(BINARY, &options)
+}
+
+/// Tells the load to stop, however its scope is left.
+pub(crate) struct StopAtEnd<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A topic that no other test has.
@@ -176,6 +185,8 @@ fn a_broker_that_dies_under_load(kind: BrokerKind, engine: TestEngine) {
             let now = sent.load(Ordering::Relaxed);
             until("some load", PATIENCE, || (sent.load(Ordering::Relaxed) > now + count).then_some(()));
         };
+        // The load ends also with a test that fails: what it was given is waited for.
+        let _ends = StopAtEnd(stop);
         until("the first to be handled", PATIENCE, || (!hook.calls().is_empty()).then_some(()));
         for _ in 0..2 {
             go_on(100);

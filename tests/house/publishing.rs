@@ -452,6 +452,7 @@ fn postgres_one_of_two_publishers_is_paused_beyond_its_lease() {
                 number += 1;
             }
         });
+        let _ends = crate::brokers::StopAtEnd(stop);
         for _ in 0..3 {
             cluster.servers[0].signal("-STOP");
             until("the other to have all", PATIENCE, || {
