@@ -71,6 +71,12 @@ impl KafkaSource {
                 Ok(message) => message.detach(),
                 // What was taken before it is handled first; the trouble will still be there.
                 Err(_) if !taken.is_empty() => return Ok(taken),
+                // It goes on by itself, and tells of every try: to rest after each would put off what comes behind them.
+                Err(error) if consumer.client().fatal_error().is_none() => {
+                    tracing::debug!(%error, "not consuming for the moment");
+                    next = consumer.recv().await;
+                    continue;
+                }
                 Err(error) => return Err(error.to_string()),
             };
             *last_tag += 1;
