@@ -137,10 +137,18 @@ impl Observer {
         observer
     }
 
+    /// A broker that was just started may refuse for a moment.
+    fn connect(&self) -> Connection {
+        until("the broker to answer", PATIENCE, || {
+            let connects = Connection::connect(&self.url, ConnectionProperties::default());
+            self.runtime.block_on(connects).ok()
+        })
+    }
+
     /// A queue of its own beside the consumer's.
     fn listen(&self) {
+        let connection = self.connect();
         self.runtime.block_on(async {
-            let connection = connect(&self.url).await;
             let channel = connection.create_channel().await.expect("a channel");
             let durable = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
             let (topic, queue) = (self.topic.as_str(), self.queue());
@@ -190,8 +198,8 @@ impl Observer {
 
     /// Looks without taking: everything is left in the queue.
     fn drain(&self, queue: &str) -> Vec<Value> {
+        let connection = self.connect();
         self.runtime.block_on(async {
-            let connection = connect(&self.url).await;
             let channel = connection.create_channel().await.expect("a channel");
             let mut found = Vec::new();
             // Not acknowledged, so it all comes back when the connection ends.
@@ -208,21 +216,23 @@ impl Observer {
     /// Puts something into the topic that is not ours.
     pub fn inject(&self, body: &[u8]) {
         match self.kind {
-            BrokerKind::RabbitMq => self.runtime.block_on(async {
-                let connection = connect(&self.url).await;
-                let channel = connection.create_channel().await.expect("a channel");
-                channel
-                    .basic_publish(
-                        self.topic.as_str().into(),
-                        "x".into(),
-                        BasicPublishOptions::default(),
-                        body,
-                        BasicProperties::default().with_delivery_mode(2),
-                    )
-                    .await
-                    .expect("a message");
-                let _ = connection.close(200, "done".into()).await;
-            }),
+            BrokerKind::RabbitMq => {
+                let connection = self.connect();
+                self.runtime.block_on(async {
+                    let channel = connection.create_channel().await.expect("a channel");
+                    channel
+                        .basic_publish(
+                            self.topic.as_str().into(),
+                            "x".into(),
+                            BasicPublishOptions::default(),
+                            body,
+                            BasicProperties::default().with_delivery_mode(2),
+                        )
+                        .await
+                        .expect("a message");
+                    let _ = connection.close(200, "done".into()).await;
+                });
+            }
             BrokerKind::Kafka => {
                 let producer: BaseProducer = config(&self.url).create().expect("a producer");
                 let sent = producer.send(BaseRecord::to(&self.topic).key("x").payload(body));
@@ -236,18 +246,6 @@ impl Observer {
 fn value(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes)
         .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(bytes).into_owned()))
-}
-
-/// A broker that was just started may refuse for a moment.
-async fn connect(url: &str) -> Connection {
-    let started = std::time::Instant::now();
-    loop {
-        match Connection::connect(url, ConnectionProperties::default()).await {
-            Ok(connection) => return connection,
-            Err(error) => assert!(started.elapsed() < PATIENCE, "{url}: {error}"),
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
 }
 
 fn config(url: &str) -> ClientConfig {

@@ -65,6 +65,7 @@ impl KafkaSource {
         }
         let Line { consumer: Some(consumer), given, last_tag, .. } = line else { return Ok(Vec::new()) };
         let mut taken = Vec::new();
+        let mut troubled = false;
         let mut next = consumer.recv().await;
         loop {
             let message = match next {
@@ -73,7 +74,10 @@ impl KafkaSource {
                 Err(_) if !taken.is_empty() => return Ok(taken),
                 // It goes on by itself, and tells of every try: to rest after each would put off what comes behind them.
                 Err(error) if consumer.client().fatal_error().is_none() => {
-                    tracing::debug!(%error, "not consuming for the moment");
+                    if !troubled {
+                        tracing::warn!(%error, "not consuming for the moment");
+                    }
+                    troubled = true;
                     next = consumer.recv().await;
                     continue;
                 }
@@ -161,7 +165,11 @@ impl Source for KafkaSource {
     fn take(&self) -> Takes<'_> {
         Box::pin(async move {
             let mut line = self.line.lock().await;
-            self.take(&mut line).await
+            let taken = self.take(&mut line).await;
+            if taken.is_err() {
+                line.consumer = None;
+            }
+            taken
         })
     }
 
