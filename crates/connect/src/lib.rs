@@ -2,12 +2,15 @@
 //! and web servers that are told of them.
 
 mod address;
+mod http;
 mod kafka;
+mod provider;
 mod rabbitmq;
 mod webhook;
 
 pub use address::Reach;
 pub use kafka::{KafkaSink, KafkaSource};
+pub use provider::{HttpProvider, ProviderOptions};
 pub use rabbitmq::{RabbitSink, RabbitSource};
 pub use webhook::{Secrets, Webhook, WebhookHandler, WebhookSink};
 

@@ -4,19 +4,16 @@ mod sign;
 
 pub use sign::Secrets;
 
+use crate::Now;
 use crate::address::Reach;
-use crate::{Now, choose_encryption};
+use crate::http::{self, retry_after, root_cause};
 use futures_util::StreamExt;
-use guerdon_core::Timestamp;
 use guerdon_core::outbox::Message;
 use guerdon_core::outbox::envelope::{self, CONTENT_TYPE, Received};
 use guerdon_engine::{Away, Handled, Handler, Handles, Published, Publishes, Sink, Time, Verdict};
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::{CONTENT_TYPE as CONTENT_TYPE_HEADER, HeaderMap, RETRY_AFTER};
-use reqwest::{Client, StatusCode, Url, redirect};
+use reqwest::header::CONTENT_TYPE as CONTENT_TYPE_HEADER;
+use reqwest::{Client, StatusCode, Url};
 use sha2::{Digest, Sha256};
-use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -51,29 +48,8 @@ impl Webhook {
         timeout: Duration,
         now: Now,
     ) -> Result<Self, String> {
-        choose_encryption();
-        let parsed = Url::parse(url).map_err(|error| format!("is no address: {error}"))?;
-        if !matches!(parsed.scheme(), "http" | "https") {
-            return Err("must begin with http:// or https://".into());
-        }
-        // A name is looked up, and looked at, with every connection; an address is known now.
-        let host = parsed.host_str().unwrap_or_default().trim_matches(['[', ']']);
-        if let Ok(literal) = host.parse::<IpAddr>()
-            && !reach.allows(literal)
-        {
-            return Err(format!(
-                "leads to {literal}, which is no public address; webhooks.privateAddresses = \"allow\" allows it"
-            ));
-        }
-        let client = Client::builder()
-            .timeout(timeout)
-            .connect_timeout(timeout)
-            .redirect(redirect::Policy::none())
-            .no_proxy()
-            .user_agent(concat!("guerdon/", env!("CARGO_PKG_VERSION")))
-            .dns_resolver(Arc::new(Lookup(reach)))
-            .build()
-            .map_err(|error| error.to_string())?;
+        let parsed = http::parse(url, reach)?;
+        let client = http::client(reach, timeout)?;
         let address = without_path(&parsed);
         Ok(Self { client, url: parsed, address, secrets, timeout, now })
     }
@@ -128,43 +104,6 @@ fn without_path(url: &Url) -> String {
     let secret = format!("{}?{}", url.path(), url.query().unwrap_or_default());
     let hash = Sha256::digest(secret.as_bytes());
     format!("{}://{host}{port}/…{:02x}{:02x}{:02x}", url.scheme(), hash[0], hash[1], hash[2])
-}
-
-/// What went wrong at the bottom: the outer errors only say that something did.
-fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    cause.to_string()
-}
-
-/// Seconds, or a date.
-fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = jiff::fmt::rfc2822::parse(text).ok()?.timestamp().as_millisecond();
-    let left = Timestamp::from_millis(date).millis_since(now);
-    u64::try_from(left).ok().map(Duration::from_millis)
-}
-
-/// Looks names up, and leaves out the addresses that may not be called.
-struct Lookup(Reach);
-
-impl Resolve for Lookup {
-    fn resolve(&self, name: Name) -> Resolving {
-        let reach = self.0;
-        Box::pin(async move {
-            let found: Vec<_> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            let allowed: Vec<_> = found.into_iter().filter(|address| reach.allows(address.ip())).collect();
-            if allowed.is_empty() {
-                return Err(format!("{} has no public address", name.as_str()).into());
-            }
-            Ok(Box::new(allowed.into_iter()) as Addrs)
-        })
-    }
 }
 
 /// Messages go to a web server.
@@ -273,32 +212,12 @@ impl Handler for WebhookHandler {
 
 #[cfg(test)]
 mod tests {
-    use super::{Called, Webhook, judge, retry_after, without_path};
+    use super::{Called, Webhook, judge, without_path};
     use crate::{Reach, Secrets};
     use guerdon_core::Timestamp;
     use guerdon_engine::{Away, Verdict};
-    use reqwest::header::{HeaderMap, RETRY_AFTER};
     use std::sync::Arc;
     use std::time::Duration;
-
-    #[test]
-    fn when_to_come_again() {
-        let now = Timestamp::from_millis(784_111_777_000);
-        let table = [
-            ("120", Some(120)),
-            (" 7 ", Some(7)),
-            ("Sun, 06 Nov 1994 08:49:47 GMT", Some(10)),
-            ("Sun, 06 Nov 1994 08:49:00 GMT", None),
-            ("soon", None),
-            ("-5", None),
-        ];
-        for (text, seconds) in table {
-            let mut headers = HeaderMap::new();
-            headers.insert(RETRY_AFTER, text.parse().unwrap());
-            assert_eq!(retry_after(&headers, now), seconds.map(Duration::from_secs), "{text}");
-        }
-        assert_eq!(retry_after(&HeaderMap::new(), now), None);
-    }
 
     #[test]
     fn whose_fault_it_was() {

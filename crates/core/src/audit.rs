@@ -38,10 +38,13 @@ pub enum Action {
     TransferRefunded,
     MessagesReplayed,
     SinkEnabled,
+    AllocationRetried,
+    AllocationCancelled,
+    AllocationsRetried,
 }
 
 impl Action {
-    pub const ALL: [Action; 13] = [
+    pub const ALL: [Action; 16] = [
         Self::EventCreated,
         Self::EventPatched,
         Self::EventOpened,
@@ -55,6 +58,9 @@ impl Action {
         Self::TransferRefunded,
         Self::MessagesReplayed,
         Self::SinkEnabled,
+        Self::AllocationRetried,
+        Self::AllocationCancelled,
+        Self::AllocationsRetried,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -72,6 +78,9 @@ impl Action {
             Self::TransferRefunded => "TRANSFER_REFUNDED",
             Self::MessagesReplayed => "MESSAGES_REPLAYED",
             Self::SinkEnabled => "SINK_ENABLED",
+            Self::AllocationRetried => "ALLOCATION_RETRIED",
+            Self::AllocationCancelled => "ALLOCATION_CANCELLED",
+            Self::AllocationsRetried => "ALLOCATIONS_RETRIED",
         }
     }
 
@@ -87,6 +96,8 @@ impl Action {
             Self::TransferRefunded => "TRANSFER",
             Self::MessagesReplayed => "MESSAGE",
             Self::SinkEnabled => "SINK",
+            Self::AllocationRetried | Self::AllocationCancelled => "ALLOCATION",
+            Self::AllocationsRetried => "RETRY",
             _ => "EVENT",
         }
     }

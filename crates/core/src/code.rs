@@ -47,6 +47,10 @@ codes! {
     EventWrongType "EVENT_WRONG_TYPE" "The event is of a type that does not have this";
     DrawNotReady "DRAW_NOT_READY" "The draw has not come that far";
     RequestNotFound "REQUEST_NOT_FOUND" "There is no such request";
+    AllocationNotFound "ALLOCATION_NOT_FOUND" "There is no such allocation";
+    AllocationRefused "ALLOCATION_REFUSED" "The allocation's status does not allow this";
+    RetryNotFound "RETRY_NOT_FOUND" "There is no such retry of many allocations";
+    PlayLimitReached "PLAY_LIMIT_REACHED" "No play is left";
     UserNotFound "USER_NOT_FOUND" "The registry does not know this user";
     IdempotencyKeyMissing "IDEMPOTENCY_KEY_MISSING" "The call needs an idempotency key";
     IdempotencyKeyNotFound "IDEMPOTENCY_KEY_NOT_FOUND" "This idempotency key was never issued to the caller";

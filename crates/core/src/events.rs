@@ -15,7 +15,9 @@ pub use lifecycle::{EventChange, EventDecision};
 pub use settings::{EventKind, EventSettings, Reward, RewardKind};
 pub use view::EventView;
 
+use crate::code::Code;
 use crate::id::EventId;
+use crate::rejection::Rejection;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -172,6 +174,21 @@ impl Event {
     pub const fn was_public(&self) -> bool {
         self.state.times().opened_at.is_some()
     }
+}
+
+/// Whether people can take part now, whatever the event's type.
+pub fn check_open(event: &Event, now: Timestamp) -> Result<(), Rejection> {
+    let closed = |detail: String| Err(Rejection::new(Code::EventNotOpen, detail));
+    if event.status() != EventStatus::Open {
+        return closed(format!("the event is {}", event.status().as_str()));
+    }
+    if now < event.settings.starts_at {
+        return closed(format!("the event starts at {}", event.settings.starts_at));
+    }
+    if now >= event.settings.ends_at {
+        return closed("the event has ended".into());
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -3,9 +3,11 @@
 //! Every part has a module of the same name in the other crates; here it holds the part's types, its transition
 //! table and its decisions as plain functions.
 
+pub mod allocations;
 pub mod audit;
 pub mod code;
 pub mod draw;
+pub mod entries;
 pub mod events;
 pub mod fields;
 pub mod hash;

@@ -7,7 +7,7 @@ pub use line::{EVENT_KEY_MAX, LINE_BITS, Line, LineKey};
 pub use view::RequestView;
 
 use crate::code::Code;
-use crate::events::{Event, EventKind, EventStatus, EventType};
+use crate::events::{Event, EventKind, EventType, check_open};
 use crate::id::{EventId, UserId};
 use crate::named::named;
 use crate::rejection::Rejection;
@@ -199,18 +199,11 @@ pub fn admit(event: &Event, now: Timestamp) -> Result<(), Rejection> {
             return Err(Rejection::new(Code::EventWrongType, detail));
         }
     };
-    let closed = |detail: String| Err(Rejection::new(Code::EventNotOpen, detail));
-    if event.status() != EventStatus::Open {
-        return closed(format!("the event is {}", event.status().as_str()));
-    }
-    if now < event.settings.starts_at {
-        return closed(format!("the event starts at {}", event.settings.starts_at));
-    }
-    if now >= event.settings.ends_at {
-        return closed("the event has ended".into());
-    }
+    check_open(event, now)?;
     match cutoff {
-        Some(cutoff) if now >= cutoff => closed("the lottery's entries have closed".into()),
+        Some(cutoff) if now >= cutoff => {
+            Err(Rejection::new(Code::EventNotOpen, "the lottery's entries have closed"))
+        }
         _ => Ok(()),
     }
 }

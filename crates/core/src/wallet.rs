@@ -116,23 +116,16 @@ named! {
         Transfer "TRANSFER",
         Deposit "DEPOSIT",
         Refund "REFUND",
+        Reward "REWARD",
     }
 }
 
 impl TransferKind {
-    /// The scope of the keys that it is done under.
-    pub const fn scope(self) -> Scope {
-        match self {
-            Self::Transfer => Scope::Transfer,
-            Self::Deposit => Scope::Deposit,
-            Self::Refund => Scope::Refund,
-        }
-    }
 
     /// What others are told.
     pub const fn message(self) -> &'static str {
         match self {
-            Self::Transfer | Self::Deposit => "TRANSFER_COMPLETED",
+            Self::Transfer | Self::Deposit | Self::Reward => "TRANSFER_COMPLETED",
             Self::Refund => "TRANSFER_REFUNDED",
         }
     }
@@ -292,6 +285,15 @@ impl Wish {
             Self::Transfer(_) => TransferKind::Transfer,
             Self::Deposit { .. } => TransferKind::Deposit,
             Self::Refund { .. } => TransferKind::Refund,
+        }
+    }
+
+    /// The scope of the key that it is done under.
+    pub const fn scope(&self) -> Scope {
+        match self {
+            Self::Transfer(_) => Scope::Transfer,
+            Self::Deposit { .. } => Scope::Deposit,
+            Self::Refund { .. } => Scope::Refund,
         }
     }
 

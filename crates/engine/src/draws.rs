@@ -118,7 +118,8 @@ impl Engine {
                 }
                 DrawState::Announced if row.draw.settled_position < row.draw.entries => {
                     let intake = Arc::clone(self.intake());
-                    pace = self.commit(Settle { event_id: event_id.clone(), intake, pace }).await?;
+                    let settle = Settle { event_id: event_id.clone(), intake, pace };
+                    (pace, ..) = self.commit(settle).await?;
                 }
                 DrawState::Announced | DrawState::Void => return Ok(()),
             }

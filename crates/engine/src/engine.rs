@@ -1,5 +1,6 @@
 //! The engine: the store, the clock, what is kept in memory, and the loops.
 
+use crate::allocations::{AllocationOptions, Deliveries, Provider};
 use crate::clock::Clock;
 use crate::draws::UnderWay;
 use crate::entropy::Entropy;
@@ -35,6 +36,7 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// The ledger's loop waits for news by itself.
 const LEDGER_PAUSE: Duration = Duration::from_millis(1);
+const MISSING_INTERVAL: Duration = Duration::from_secs(1);
 const FIGURES_INTERVAL: Duration = Duration::from_secs(1);
 /// The publisher's loops wait for news by themselves.
 const PUBLISHER_PAUSE: Duration = Duration::ZERO;
@@ -45,10 +47,18 @@ pub struct EngineOptions {
     /// How long requests are kept after they ended, and after their event's end.
     pub requests_ttl: Duration,
     pub requests_ttl_after_event: Duration,
-    /// How long a new delivery is left to whoever made it before the retry batch takes it up.
-    pub allocations_lease: Duration,
+    pub allocations: AllocationOptions,
     pub keys: KeyOptions,
     pub outbox: OutboxOptions,
+}
+
+/// Services that the engine works with.
+#[derive(Default)]
+pub struct Outside {
+    /// Where messages are published to, if anywhere.
+    pub sink: Option<Arc<dyn Sink>>,
+    /// Who delivers rewards, beside the wallet.
+    pub providers: Vec<Arc<dyn Provider>>,
 }
 
 pub struct Engine {
@@ -64,6 +74,9 @@ pub struct Engine {
     pub(crate) desk: Arc<Desk>,
     /// Where messages are published to somewhere.
     pub(crate) publisher: Option<Publisher>,
+    pub(crate) deliveries: Arc<Deliveries>,
+    /// Whom rows belong to that this process has taken up.
+    worker_id: String,
     /// Held by whoever works out a draw's winners again.
     pub(crate) documents: tokio::sync::Semaphore,
     /// Held by whoever runs an audit.
@@ -78,17 +91,21 @@ impl Engine {
         store: Store,
         clock: Arc<Clock>,
         options: EngineOptions,
-        sink: Option<Arc<dyn Sink>>,
+        outside: Outside,
         metrics: EngineMetrics,
     ) -> Result<Arc<Self>, Failure> {
         let users = UserBook::new(options.unknown_users);
         let loops = Loops::default();
+        let Outside { sink, providers } = outside;
         let publishing = if sink.is_some() { Publishing::Broker } else { Publishing::Nobody };
-        let intake = Arc::new(Intake::new(&options, store.engine(), publishing));
+        let deliveries = Arc::new(Deliveries::new(options.allocations, providers));
+        let intake =
+            Arc::new(Intake::new(&options, store.engine(), publishing, Arc::clone(&deliveries)));
         let (watch, draws) = (Watch::default(), UnderWay::default());
         let keys = Arc::new(Keys::new(options.keys, metrics.clone(), timed_out));
         let desk = Arc::new(Desk::new(Arc::clone(&keys), publishing));
-        let publisher = sink.map(|sink| Publisher::new(sink, Entropy.id(clock.now()), store.news()));
+        let worker_id = Entropy.id(clock.now());
+        let publisher = sink.map(|sink| Publisher::new(sink, worker_id.clone(), store.news()));
         let engine = Arc::new(Self {
             store,
             clock,
@@ -101,6 +118,8 @@ impl Engine {
             keys,
             desk,
             publisher,
+            deliveries,
+            worker_id,
             documents: tokio::sync::Semaphore::new(DOCUMENTS_AT_ONCE),
             auditing: tokio::sync::Mutex::default(),
             options,
@@ -119,7 +138,11 @@ impl Engine {
         );
         engine.every("cancelled_lines", CANCELLED_INTERVAL, |engine| async move {
             engine.end_cancelled_lines().await;
+            engine.end_cancelled_allocations().await;
         });
+        engine.every("retries", CANCELLED_INTERVAL, |engine| async move { engine.go_on_with_retries().await });
+        engine.start_deliveries();
+        engine.every("missing_providers", MISSING_INTERVAL, Self::find_missing_providers);
         engine.every("draws", DRAWS_INTERVAL, Self::advance_draws);
         engine.every("watch", WATCH_INTERVAL, |engine| async move { engine.look_at_watched_lines().await });
         engine.every(
@@ -174,6 +197,21 @@ impl Engine {
                 }
             }
         });
+    }
+
+    /// Runs something that goes on by itself, and again when it panics.
+    pub(crate) fn spawn_watched<F>(
+        &self,
+        name: &'static str,
+        run: impl Fn() -> F + Send + Sync + Clone + 'static,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.loops.every(name, Duration::ZERO, &self.metrics, run);
+    }
+
+    pub(crate) fn worker_id(&self) -> &str {
+        &self.worker_id
     }
 
     pub fn now(&self) -> Timestamp {

@@ -2,9 +2,12 @@
 
 use crate::engine::Engine;
 use guerdon_core::Timestamp;
+use crate::metrics::ProviderLabels;
+use guerdon_store::allocations::moving;
 use guerdon_store::outbox;
 use guerdon_store::wallet::ledger;
 use prometheus_client::metrics::gauge::Gauge;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -17,12 +20,38 @@ impl Engine {
         let now = self.now();
         let looked = self.read(|tx| Ok((ledger::backlog(tx, COUNTED)?, outbox::backlog(tx, COUNTED)?))).await;
         let Ok((owed, messages)) = looked else { return };
+        self.look_at_allocations(now).await;
         let metrics = &self.metrics;
         metrics.ledger_backlog.set(owed.transfers);
         set_age(&metrics.ledger_lag_seconds, now, owed.oldest);
         metrics.outbox_backlog.set(messages.unsent);
         metrics.outbox_dead.set(messages.dead);
         set_age(&metrics.outbox_oldest_seconds, now, messages.oldest);
+    }
+}
+
+impl Engine {
+    /// Looks at what providers have yet to deliver.
+    async fn look_at_allocations(&self, now: Timestamp) {
+        let looked = self.read(|tx| {
+            let mut found = Vec::new();
+            for provider in moving::providers(tx)? {
+                let backlog = moving::backlog(tx, &provider, COUNTED)?;
+                found.push((provider, backlog));
+            }
+            Ok(found)
+        });
+        let Ok(found) = looked.await else { return };
+        let metrics = &self.metrics;
+        // Who has nothing left to deliver is not among them.
+        let names = self.deliveries.names().into_iter().map(|name| (name, (0, None)));
+        let mut all: BTreeMap<_, _> = names.collect();
+        all.extend(found);
+        for (provider, (waiting, due)) in all {
+            let labels = ProviderLabels { provider };
+            metrics.allocations_waiting.get_or_create(&labels).set(waiting);
+            set_age(&metrics.allocations_overdue_seconds.get_or_create(&labels), now, due);
+        }
     }
 }
 

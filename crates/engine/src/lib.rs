@@ -3,6 +3,7 @@
 //! A call becomes a command: its time and ids are fixed here, the store applies it in a group, and inside that
 //! transaction a pure function of `core` decides. Nothing leaves the house before the commit.
 
+mod allocations;
 mod audit;
 mod audit_log;
 mod clock;
@@ -10,6 +11,7 @@ mod consume;
 mod database_clock;
 mod draws;
 mod engine;
+mod entries;
 mod entropy;
 mod events;
 mod failure;
@@ -24,6 +26,7 @@ mod requests;
 mod users;
 mod wallet;
 
+pub use allocations::{AllocationOptions, Asks, Calls, Grant, Provider, Revocation};
 pub use audit::{Audit, Manners, run_audit};
 pub use audit_log::AuditFilter;
 pub use clock::Clock;
@@ -32,8 +35,9 @@ pub use consume::{
     Settles, Source, Takes,
 };
 pub use draws::DrawHead;
-pub use engine::{Engine, EngineOptions};
+pub use engine::{Engine, EngineOptions, Outside};
 pub use entropy::Entropy;
+pub use entries::{Calendar, CheckedIn, Played};
 pub use events::EventFilter;
 pub use failure::Failure;
 pub use guerdon_store::Stopwatch;

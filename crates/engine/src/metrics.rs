@@ -33,6 +33,29 @@ pub struct EngineMetrics {
     pub(crate) outbox_refused: Counter,
     pub(crate) outbox_sink_up: Gauge,
     pub(crate) outbox_publish_seconds: Histogram,
+    pub(crate) deliveries: Family<DeliveryLabels, Counter>,
+    pub(crate) delivery_seconds: Histogram,
+    pub(crate) provider_seconds: Family<ProviderLabels, Histogram, fn() -> Histogram>,
+    pub(crate) provider_breaker_open: Family<ProviderLabels, Gauge>,
+    pub(crate) allocations_waiting: Family<ProviderLabels, Gauge>,
+    pub(crate) allocations_overdue_seconds: Family<ProviderLabels, Gauge<f64, AtomicU64>>,
+}
+
+/// Who delivers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct ProviderLabels {
+    pub(crate) provider: String,
+}
+
+/// Who delivered, and how it ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct DeliveryLabels {
+    pub(crate) provider: String,
+    pub(crate) outcome: &'static str,
+}
+
+fn call_seconds() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 2.0, 16))
 }
 
 /// What a key was for, and how the work under it ended.
@@ -63,6 +86,12 @@ impl EngineMetrics {
             outbox_refused: Counter::default(),
             outbox_sink_up: Gauge::default(),
             outbox_publish_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 18)),
+            deliveries: Family::default(),
+            delivery_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 22)),
+            provider_seconds: Family::new_with_constructor(call_seconds),
+            provider_breaker_open: Family::default(),
+            allocations_waiting: Family::default(),
+            allocations_overdue_seconds: Family::default(),
         };
         let engine = registry.sub_registry_with_prefix("guerdon");
         let m = &metrics;
@@ -94,6 +123,7 @@ impl EngineMetrics {
         );
         metrics.register_wallet(engine);
         metrics.register_outbox(engine);
+        metrics.register_allocations(engine);
         metrics
     }
 
@@ -124,6 +154,42 @@ impl EngineMetrics {
             "ledger_repairs",
             "Transfers that were found without their entries and without anybody owing them",
             self.ledger_repairs.clone(),
+        );
+    }
+
+    fn register_allocations(&self, engine: &mut Registry) {
+        engine.register(
+            "deliveries",
+            "Tries to deliver a reward, by provider and by outcome: SUCCESS, FAILED, FAILED_FINAL, CANCELLED",
+            self.deliveries.clone(),
+        );
+        engine.register_with_unit(
+            "delivery",
+            "From winning a reward to its delivery",
+            Unit::Seconds,
+            self.delivery_seconds.clone(),
+        );
+        engine.register_with_unit(
+            "provider_call",
+            "How long a delivery's calls took, by provider",
+            Unit::Seconds,
+            self.provider_seconds.clone(),
+        );
+        engine.register(
+            "provider_breaker_open",
+            "1 while a provider is left alone because it does not work",
+            self.provider_breaker_open.clone(),
+        );
+        engine.register(
+            "allocations_waiting",
+            "Rewards that are yet to be delivered, by provider, counted up to 10000",
+            self.allocations_waiting.clone(),
+        );
+        engine.register_with_unit(
+            "allocations_overdue",
+            "How long the first of them has been due",
+            Unit::Seconds,
+            self.allocations_overdue_seconds.clone(),
         );
     }
 

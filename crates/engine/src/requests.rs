@@ -10,9 +10,10 @@ mod watch;
 
 pub(crate) use news::tell;
 pub use reads::{RequestFilter, ShownRequest, Summary};
-pub(crate) use rewards::reward;
+pub(crate) use rewards::{Won, hand_over, reward};
 pub(crate) use watch::Watch;
 
+use crate::allocations::{Deliveries, millis};
 use crate::engine::{Engine, EngineOptions};
 use crate::failure::Failure;
 use accept::Submit;
@@ -26,21 +27,27 @@ use guerdon_store::requests::UserIndex;
 use std::sync::{Arc, Mutex};
 
 /// What every acceptance needs at hand.
-#[derive(Debug)]
 pub(crate) struct Intake {
     pub(crate) index: UserIndex,
     pub(crate) publishing: Publishing,
     looked: Mutex<user_index::Looked>,
-    allocations_lease_ms: i64,
+    pub(crate) allocations_lease_ms: i64,
+    pub(crate) deliveries: Arc<Deliveries>,
 }
 
 impl Intake {
-    pub(crate) fn new(options: &EngineOptions, database: Database, publishing: Publishing) -> Self {
+    pub(crate) fn new(
+        options: &EngineOptions,
+        database: Database,
+        publishing: Publishing,
+        deliveries: Arc<Deliveries>,
+    ) -> Self {
         Self {
             index: UserIndex::on(database),
             publishing,
             looked: Mutex::default(),
-            allocations_lease_ms: i64::try_from(options.allocations_lease.as_millis()).unwrap_or(i64::MAX),
+            allocations_lease_ms: millis(options.allocations.lease),
+            deliveries,
         }
     }
 }
@@ -64,6 +71,8 @@ pub struct Applied {
     /// What a lottery shows beside the request.
     pub lottery: Option<Lottery>,
     pub(crate) event_key: i64,
+    /// What was won by it just now.
+    pub(crate) won: Won,
 }
 
 impl Engine {

@@ -44,7 +44,7 @@ impl Desk {
     }
 
     /// Tells the ledger of transfers that it owes entries.
-    fn owe(&self, transfers: impl Iterator<Item = TransferId>) {
+    pub(crate) fn owe(&self, transfers: impl Iterator<Item = TransferId>) {
         self.ledger.owe(transfers);
     }
 }
@@ -66,7 +66,7 @@ impl Engine {
         key: IdempotencyKey,
         wish: Wish,
     ) -> Result<Carried, Failure> {
-        let name = KeyName { key, client: asking.user.clone(), scope: wish.kind().scope() };
+        let name = KeyName { key, client: asking.user.clone(), scope: wish.scope() };
         let (engine, call) = (Arc::clone(self), Call { name, wish, asking, actor });
         // On its own: a caller who goes away between the claim and the work leaves no claim behind.
         let carried = tokio::spawn(async move { engine.carry_out_call(&call).await });

@@ -54,6 +54,9 @@ enum Command {
     Events,
     /// Take events from a broker, notify of each, and record in a database of its own that it was done
     Consume,
+    /// What helps to try things out; never for real rewards
+    #[command(subcommand)]
+    Dev(commands::dev::DevCommand),
     /// Check a lottery's draw from its document, offline; exit code 1 when it is not sound
     VerifyDraw(commands::verify_draw::VerifyDrawArgs),
     /// Check every promise against what is stored, beside a live server; exit code 1 when one does not hold
@@ -68,6 +71,7 @@ impl Cli {
             Command::Openapi => commands::openapi::run(),
             Command::Events => commands::events::run(),
             Command::Consume => with(self.sources, None, commands::consume::run),
+            Command::Dev(dev) => commands::dev::run(&dev),
             Command::VerifyDraw(args) => commands::verify_draw::run(&args),
             Command::Config(args) => match args.without_settings() {
                 Some(done) => done,

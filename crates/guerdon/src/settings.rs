@@ -8,8 +8,8 @@ mod value;
 pub(crate) use read::Source;
 pub(crate) use table::DEVELOPMENT_SECRET;
 
-use guerdon_connect::{Reach, Secrets};
-use guerdon_engine::{ConsumerOptions, EngineOptions, KeyOptions, OutboxOptions, UnknownUsers};
+use guerdon_connect::{ProviderOptions, Reach, Secrets};
+use guerdon_engine::{AllocationOptions, ConsumerOptions, EngineOptions, KeyOptions, OutboxOptions, UnknownUsers};
 use guerdon_server::{AuthOptions, HttpOptions};
 use guerdon_store::{Database, StoreOptions};
 use read::Values;
@@ -79,6 +79,7 @@ pub(crate) struct Settings {
     pub(crate) http: HttpOptions,
     pub(crate) store: StoreOptions,
     pub(crate) sink: Option<SinkSettings>,
+    pub(crate) providers: Vec<ProviderOptions>,
     pub(crate) webhooks: WebhookSettings,
     pub(crate) consume: ConsumeSettings,
     pub(crate) clock_offset_ms: i64,
@@ -111,7 +112,12 @@ impl Settings {
                 },
                 requests_ttl: values.duration("requests.ttl"),
                 requests_ttl_after_event: values.duration("requests.ttlAfterEvent"),
-                allocations_lease: values.duration("allocations.lease"),
+                allocations: AllocationOptions {
+                    retry_delay: values.duration("allocations.retryDelay"),
+                    retry_interval: values.duration("allocations.retryInterval"),
+                    max_attempts: i64::try_from(values.count("allocations.maxAttempts")).unwrap_or(i64::MAX),
+                    lease: values.parse("allocations.lease", lease)?,
+                },
                 keys: KeyOptions {
                     ttl: values.duration("wallet.keyTtl"),
                     lease: values.duration("wallet.timeout"),
@@ -140,6 +146,7 @@ impl Settings {
                 listens: values.text("outbox.sink").is_some_and(|sink| sink != "none"),
             },
             sink: sink(&values)?,
+            providers: providers(&values)?,
             webhooks: webhooks(&values),
             consume: consume(&values)?,
             clock_offset_ms: values.signed_millis("dev.clockOffset"),
@@ -229,6 +236,33 @@ fn sink(values: &Values) -> Result<Option<SinkSettings>, SettingsError> {
         source: values.text("outbox.source").unwrap_or_default(),
         secrets,
     }))
+}
+
+/// Names that stand for what is part of the house.
+const BUILT_IN: [&str; 2] = ["wallet", "coupon"];
+
+fn providers(values: &Values) -> Result<Vec<ProviderOptions>, SettingsError> {
+    let lease = values.duration("allocations.lease");
+    let mut providers = Vec::new();
+    for name in values.names("providers") {
+        let key = |field: &str| format!("providers.{name}.{field}");
+        let url = required(values, &key("url"), &format!("the provider {name}"))?;
+        if BUILT_IN.contains(&name.as_str()) {
+            let source = values.source(&key("url"));
+            return Err(SettingsError::bad(&key("url"), &source, "names what is part of the house: choose another name"));
+        }
+        let secrets = secrets(values, &key("secret"))?;
+        let timeout = value::duration(&values.text_or_default(&key("timeout"))).unwrap_or_default();
+        // It is asked and called within one lease.
+        if timeout.is_zero() || timeout * 2 >= lease {
+            let source = values.source(&key("timeout"));
+            let reason = "must be more than nothing and less than half of allocations.lease";
+            return Err(SettingsError::bad(&key("timeout"), &source, reason));
+        }
+        let concurrency = values.text_or_default(&key("concurrency")).parse().unwrap_or(1);
+        providers.push(ProviderOptions { name, url, secrets, timeout, concurrency });
+    }
+    Ok(providers)
 }
 
 fn webhooks(values: &Values) -> WebhookSettings {

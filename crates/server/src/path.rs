@@ -4,6 +4,7 @@ use crate::app::App;
 use crate::problem::Problem;
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
+use guerdon_core::allocations::AllocationId;
 use guerdon_core::outbox::MessageId;
 use guerdon_core::requests::RequestId;
 use guerdon_core::wallet::{AccountId, TransferId};
@@ -56,6 +57,29 @@ impl Addressed for MessageId {
 
     fn not_found() -> Problem {
         Problem::new(Code::MessageNotFound, "no message can have this id")
+    }
+}
+
+impl Addressed for AllocationId {
+    fn parse(text: &str) -> Option<Self> {
+        AllocationId::parse(text)
+    }
+
+    fn not_found() -> Problem {
+        Problem::new(Code::AllocationNotFound, "no allocation can have this id")
+    }
+}
+
+/// A retry of many allocations.
+pub(crate) struct RetryId(pub(crate) RequestId);
+
+impl Addressed for RetryId {
+    fn parse(text: &str) -> Option<Self> {
+        RequestId::parse(text).map(Self)
+    }
+
+    fn not_found() -> Problem {
+        Problem::new(Code::RetryNotFound, "no retry can have this id")
     }
 }
 

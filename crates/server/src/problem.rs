@@ -187,7 +187,9 @@ pub fn status_of(code: Code) -> StatusCode {
         | Code::IdempotencyKeyNotFound
         | Code::AccountNotFound
         | Code::TransferNotFound
-        | Code::MessageNotFound => StatusCode::NOT_FOUND,
+        | Code::MessageNotFound
+        | Code::AllocationNotFound
+        | Code::RetryNotFound => StatusCode::NOT_FOUND,
         Code::IdempotencyKeyExpired => StatusCode::GONE,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
@@ -200,7 +202,9 @@ pub fn status_of(code: Code) -> StatusCode {
         | Code::DrawNotReady
         | Code::IdempotencyHashMismatch
         | Code::CurrencyScaleMismatch
-        | Code::NoSink => StatusCode::CONFLICT,
+        | Code::NoSink
+        | Code::AllocationRefused
+        | Code::PlayLimitReached => StatusCode::CONFLICT,
         Code::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         Code::InvalidFields

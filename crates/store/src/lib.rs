@@ -8,6 +8,7 @@ pub mod audit;
 pub mod audit_log;
 pub mod clock;
 pub mod draws;
+pub mod entries;
 pub mod events;
 pub mod idempotency;
 pub mod outbox;
@@ -49,11 +50,15 @@ pub use tx::Tx;
 pub fn statements(engine: Engine) -> Vec<&'static Statement> {
     let mut all = [
         allocations::STATEMENTS,
+        allocations::listing::STATEMENTS,
+        allocations::moving::STATEMENTS,
+        allocations::retries::STATEMENTS,
         audit::STATEMENTS,
         audit::wallet::STATEMENTS,
         audit_log::STATEMENTS,
         clock::STATEMENTS,
         draws::STATEMENTS,
+        entries::STATEMENTS,
         events::STATEMENTS,
         idempotency::STATEMENTS,
         bell::STATEMENTS,

@@ -25,6 +25,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 5, name: "audit_chain", sql: include_str!("../migrations/0005_audit_chain.sql") },
     Migration { version: 6, name: "wallet", sql: include_str!("../migrations/0006_wallet.sql") },
     Migration { version: 7, name: "publishing", sql: include_str!("../migrations/0007_publishing.sql") },
+    Migration { version: 8, name: "allocations", sql: include_str!("../migrations/0008_allocations.sql") },
 ];
 
 /// Taken for the time of a migration; any number that no other program would choose.

@@ -55,9 +55,7 @@ statements! {
     REJECT_QUEUED = "UPDATE requests SET result = $3, started_at = $4, finished_at = $4
         WHERE line > $1 AND line <= $2 AND result = 0";
     CANCELLED_UNDECIDED = "SELECT l.event_id FROM event_lines l JOIN events e ON e.event_id = l.event_id
-        WHERE e.status = 'CANCELLED' AND (l.decided_position < l.last_position OR EXISTS (
-            SELECT 1 FROM event_reward_allocation a
-            WHERE a.event_id = l.event_id AND a.reward_status IN ('PENDING', 'FAILED') AND a.outcome_unknown = 0))
+        WHERE e.status = 'CANCELLED' AND l.decided_position < l.last_position
         ORDER BY l.event_id LIMIT 100";
 }
 

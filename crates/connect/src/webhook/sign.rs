@@ -30,6 +30,23 @@ impl Secrets {
         self.0.is_empty()
     }
 
+    /// Whether a header's value is right for what was sent, by any of the secrets.
+    pub fn verifies(&self, id: &str, seconds: &str, body: &[u8], header: &str) -> bool {
+        let given: Vec<_> = header
+            .split(' ')
+            .filter_map(|part| part.strip_prefix("v1,"))
+            .filter_map(|encoded| STANDARD.decode(encoded).ok())
+            .collect();
+        self.0.iter().any(|secret| {
+            given.iter().any(|signature| {
+                let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return false };
+                mac.update(format!("{id}.{seconds}.").as_bytes());
+                mac.update(body);
+                mac.verify_slice(signature).is_ok()
+            })
+        })
+    }
+
     /// The header's value.
     pub(crate) fn sign(&self, id: &str, seconds: i64, body: &[u8]) -> Option<String> {
         let signatures = self.0.iter().filter_map(|secret| {

@@ -103,6 +103,9 @@ pub struct AttendanceBody {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RandomBody {
+    /// Whose days `perDay` counts, an IANA name; `Asia/Seoul` unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_zone: Option<String>,
     /// Plays that a user has each day; without limit unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_day: Option<i64>,

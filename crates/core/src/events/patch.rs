@@ -95,9 +95,11 @@ fn add_odds(settings: &mut EventSettings, body: RandomBody, now: Timestamp, erro
         errors.refuse("random", "is only for RANDOM events");
         return;
     };
-    for (path, present) in
-        [("random.perDay", body.per_day.is_some()), ("random.perUser", body.per_user.is_some())]
-    {
+    for (path, present) in [
+        ("random.timeZone", body.time_zone.is_some()),
+        ("random.perDay", body.per_day.is_some()),
+        ("random.perUser", body.per_user.is_some()),
+    ] {
         if present {
             errors.refuse(path, "cannot change while the event is open");
         }
@@ -161,9 +163,10 @@ impl AttendanceBody {
 impl RandomBody {
     /// The first version of the odds: the only one that a draft has.
     fn of(kind: &EventKind) -> Option<Self> {
-        let EventKind::Random { per_day, per_user, odds } = kind else { return None };
+        let EventKind::Random { time_zone, per_day, per_user, odds } = kind else { return None };
         let first = odds.first()?;
         Some(Self {
+            time_zone: Some(time_zone.clone()),
             per_day: *per_day,
             per_user: *per_user,
             prizes: first.prizes.clone(),

@@ -48,6 +48,8 @@ pub enum EventKind {
     },
     /// `odds` are in order of their versions; the last one whose time has come is in force.
     Random {
+        #[serde(default = "zone_default")]
+        time_zone: String,
         per_day: Option<i64>,
         per_user: Option<i64>,
         odds: Vec<Odds>,
@@ -74,6 +76,10 @@ impl EventKind {
             _ => None,
         }
     }
+}
+
+fn zone_default() -> String {
+    crate::entries::ZONE_DEFAULT.into()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -161,6 +167,18 @@ impl RewardKindName {
 
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|name| name.as_str() == text)
+    }
+}
+
+impl Reward {
+    /// Who delivers it: the one that is named, or whom its kind implies.
+    pub fn provider_name(&self) -> &str {
+        match (&self.provider, &self.kind) {
+            (Some(name), _) => name,
+            (None, RewardKind::Point { .. }) => "wallet",
+            (None, RewardKind::Coupon { .. }) => "coupon",
+            (None, RewardKind::Item) => "default",
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use super::condition::Condition;
 use super::settings::{
     AttendanceCount, EventKind, EventSettings, GrantPolicy, Odds, Prize, Reward, RewardKind, RewardKindName,
 };
+use crate::entries::ZONE_DEFAULT;
 use crate::fields::{Change, FieldErrors};
 use crate::id::{CouponId, Currency, EventId, RewardId};
 use crate::rejection::Rejection;
@@ -197,10 +198,7 @@ fn attendance(
     errors: &mut FieldErrors,
 ) -> Option<EventKind> {
     let body = errors.require("attendance", body)?;
-    let time_zone = body.time_zone.unwrap_or_else(|| "Asia/Seoul".into());
-    if jiff::tz::TimeZone::get(&time_zone).is_err() {
-        errors.refuse("attendance.timeZone", "must be the IANA name of a time zone, such as Asia/Seoul");
-    }
+    let time_zone = zone("attendance.timeZone", body.time_zone, errors);
     let daily = body.daily.and_then(|id| known_reward("attendance.daily", &id, rewards, errors));
     if daily.is_none() && body.bonus.is_empty() && errors.is_empty() {
         errors.refuse("attendance.daily", "must be set, or attendance.bonus must name a milestone");
@@ -221,6 +219,14 @@ fn attendance(
     Some(EventKind::Attendance { time_zone, count, daily, bonus: body.bonus })
 }
 
+fn zone(path: &str, named: Option<String>, errors: &mut FieldErrors) -> String {
+    let zone = named.unwrap_or_else(|| ZONE_DEFAULT.into());
+    if jiff::tz::TimeZone::get(&zone).is_err() {
+        errors.refuse(path, "must be the IANA name of a time zone, such as Asia/Seoul");
+    }
+    zone
+}
+
 fn random(
     body: Option<RandomBody>,
     starts_at: Option<Timestamp>,
@@ -231,11 +237,12 @@ fn random(
     if body.effective_at.is_some() {
         errors.refuse("random.effectiveAt", "is only for the odds of an event that is open");
     }
+    let time_zone = zone("random.timeZone", body.time_zone, errors);
     let per_day = body.per_day.and_then(|plays| errors.check("random.perDay", within(plays, &PLAYS)));
     let per_user = body.per_user.and_then(|plays| errors.check("random.perUser", within(plays, &PLAYS)));
     let (prizes, fallback) = odds(body.prizes, body.fallback, rewards, errors);
     let first = Odds { version: 1, effective_at: starts_at?, prizes, fallback };
-    Some(EventKind::Random { per_day, per_user, odds: vec![first] })
+    Some(EventKind::Random { time_zone, per_day, per_user, odds: vec![first] })
 }
 
 /// Checks a table of prizes; also used for the later versions of an open event's odds.

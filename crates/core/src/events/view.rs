@@ -79,6 +79,8 @@ pub struct RewardView {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RandomView {
+    /// Whose days `perDay` counts.
+    pub time_zone: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_day: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -154,7 +156,7 @@ impl EventView {
                 view.conditions = conditions.as_ref().map(ToString::to_string);
                 view.grant_policy = Some(*grant_policy);
             }
-            EventKind::Random { per_day, per_user, odds } => {
+            EventKind::Random { time_zone, per_day, per_user, odds } => {
                 let odds = odds
                     .iter()
                     .map(|odds| OddsView {
@@ -164,7 +166,12 @@ impl EventView {
                         fallback: odds.fallback.clone().map(String::from),
                     })
                     .collect();
-                view.random = Some(RandomView { per_day: *per_day, per_user: *per_user, odds });
+                view.random = Some(RandomView {
+                    time_zone: time_zone.clone(),
+                    per_day: *per_day,
+                    per_user: *per_user,
+                    odds,
+                });
             }
         }
         view

@@ -1,5 +1,7 @@
 //! Every event that others can hear of: its schema from the type that is written, and an example.
 
+use crate::allocations::view::AllocationNews;
+use crate::entries::view::{CheckInNews, PlayNews};
 use crate::events::view::EventView;
 use crate::requests::view::RequestDecided;
 use crate::wallet::view::TransferNews;
@@ -22,6 +24,10 @@ const EVENT: &str = r#"{"eventId":"drop_1","name":"Launch","type":"FIRST_COME","
 const TRANSFER: &str = r#"{"transferId":"018bcfe5-6800-7000-8000-000000000003","kind":"TRANSFER","fromAccountId":3,"toAccountId":4,"amount":12.5,"currency":"PNT","createdAt":1700000000000}"#;
 const REFUND: &str = r#"{"transferId":"018bcfe5-6800-7000-8000-000000000004","kind":"REFUND","fromAccountId":4,"toAccountId":3,"amount":12.5,"currency":"PNT","refundOf":"018bcfe5-6800-7000-8000-000000000003","createdAt":1700000001000}"#;
 const REQUEST: &str = r#"{"requestId":"018bcfe5-6800-7000-8000-010000000001","eventId":"drop_1","userId":"u-1","status":"SUCCEEDED","resultCode":"SUCCESS","position":1,"requestedAt":1700000000000,"finishedAt":1700000000002}"#;
+
+const ALLOCATION: &str = r#"{"allocationId":"018bcfe5-6800-7002-8000-010000000001","eventId":"drop_1","userId":"u-1","rewardId":"sword","rewardStatus":"SUCCESS","idempotencyKey":"req-drop_1-u-1-sword","externalTransactionId":"tx-1","retryCount":0,"at":1700000000900}"#;
+const CHECK_IN: &str = r#"{"entryId":"018bcfe5-6800-7000-8000-020000000001","eventId":"daily","userId":"u-1","date":"2023-11-15","totalDays":7,"streak":3,"at":1700000000000}"#;
+const PLAY: &str = r#"{"logId":"018bcfe5-6800-7000-8000-030000000001","eventId":"wheel","userId":"u-1","oddsVersion":1,"rewardId":"sword","at":1700000000000}"#;
 
 pub const ALL: &[Entry] = &[
     Entry {
@@ -62,7 +68,7 @@ pub const ALL: &[Entry] = &[
     Entry {
         event_type: "TRANSFER_COMPLETED",
         aggregate_type: "TRANSFER",
-        about: "Money moved from one account to another, by a transfer or a deposit.",
+        about: "Money moved from one account to another, by a transfer, a deposit or a reward.",
         schema: schema_of::<TransferNews<'static>>,
         example: TRANSFER,
     },
@@ -72,6 +78,41 @@ pub const ALL: &[Entry] = &[
         about: "Money went back, all of a transfer or a part of it.",
         schema: schema_of::<TransferNews<'static>>,
         example: REFUND,
+    },
+    Entry {
+        event_type: "ATTENDANCE_CHECKED_IN",
+        aggregate_type: "ENTRY",
+        about: "Somebody checked in, for the first time on that day of the event's time zone.",
+        schema: schema_of::<CheckInNews<'static>>,
+        example: CHECK_IN,
+    },
+    Entry {
+        event_type: "PLAY_DECIDED",
+        aggregate_type: "ENTRY",
+        about: "Somebody played a random game, and this is how it ended.",
+        schema: schema_of::<PlayNews<'static>>,
+        example: PLAY,
+    },
+    Entry {
+        event_type: "ALLOCATION_SUCCEEDED",
+        aggregate_type: "ALLOCATION",
+        about: "A reward was delivered.",
+        schema: schema_of::<AllocationNews<'static>>,
+        example: ALLOCATION,
+    },
+    Entry {
+        event_type: "ALLOCATION_FAILED",
+        aggregate_type: "ALLOCATION",
+        about: "A reward could not be delivered, and nothing more is tried unless an operator wants it.",
+        schema: schema_of::<AllocationNews<'static>>,
+        example: ALLOCATION,
+    },
+    Entry {
+        event_type: "ALLOCATION_CANCELLED",
+        aggregate_type: "ALLOCATION",
+        about: "A reward will not be delivered: an operator or the end of its event called it off.",
+        schema: schema_of::<AllocationNews<'static>>,
+        example: ALLOCATION,
     },
 ];
 

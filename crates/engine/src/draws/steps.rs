@@ -1,7 +1,7 @@
 //! The steps of a draw, each a command that does nothing when it was done before.
 
 use crate::events::move_by_itself;
-use crate::requests::{Intake, reward, tell};
+use crate::requests::{Intake, Won, hand_over, reward, tell};
 use guerdon_core::audit::{Action, Actor, AuditEntry};
 use guerdon_core::draw::{DrawState, DrawView, Hash};
 use guerdon_core::events::lifecycle::Move;
@@ -292,21 +292,27 @@ pub(super) struct Settle {
 }
 
 impl Command for Settle {
-    /// How to go on.
-    type Output = Pace;
+    /// How to go on, and what was won by whom.
+    type Output = (Pace, Vec<RequestId>, Won);
     const NAME: &'static str = "settle_draw";
     const PRIORITY: Priority = Priority::Background;
-    fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<Pace>, Fault> {
+    fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<Self::Output>, Fault> {
         each(batch, |step| {
             let started = Stopwatch::start();
-            step.run(tx)?;
-            Ok(step.pace.after(started.elapsed(), settling_aim(tx.engine())))
+            let (winners, won) = step.run(tx)?;
+            Ok((step.pace.after(started.elapsed(), settling_aim(tx.engine())), winners, won))
         })
+    }
+
+    fn committed(done: &[(&Self, &Self::Output)]) {
+        for (step, (_, winners, won)) in done {
+            hand_over(&step.intake.deliveries, winners.iter().map(|id| (*id, won)));
+        }
     }
 }
 
 impl Settle {
-    fn run(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
+    fn run(&self, tx: &mut Tx<'_>) -> Result<(Vec<RequestId>, Won), Fault> {
         requests::lock_line(tx, &self.event_id)?;
         let missing = || Fault::Inconsistent(format!("{} has no draw to settle", self.event_id));
         let event = events::find(tx, &self.event_id)?.ok_or_else(missing)?;
@@ -328,10 +334,11 @@ impl Settle {
                 RequestState::Finished { result, started_at: announced_at, finished_at: announced_at };
         }
         tell(tx, &self.event_id, self.intake.publishing, &rows)?;
-        reward(tx, &event, &self.intake, &rows)?;
+        let won = reward(tx, &event, &self.intake, &rows)?;
         if !draws::settle(tx, event_key, from, last.position())? {
             return Err(missing());
         }
-        Ok(())
+        let lucky = rows.iter().filter(|row| winners.binary_search(&row.key).is_ok());
+        Ok((lucky.map(|row| row.id).collect(), won))
     }
 }

@@ -3,7 +3,7 @@
 //! The line's lock is exclusive, on PostgreSQL across processes: whoever holds it numbers the people that it lets in,
 //! so positions have no gaps, nobody is accepted beside a closing, and a place in line is decided when it is taken.
 
-use super::rewards::reward;
+use super::rewards::{Won, hand_over, reward};
 use super::{Applied, Intake, Lottery, news};
 use crate::draws::shown::{announce_to, receipt};
 use guerdon_core::events::{Event, EventType};
@@ -56,6 +56,9 @@ impl Command for Submit {
             _ => None,
         });
         first.intake.index.joined(joined);
+        let winners = done.iter().filter_map(|(_, outcome)| outcome.as_ref().ok());
+        let winners = winners.filter(|applied| !applied.duplicate);
+        hand_over(&first.intake.deliveries, winners.map(|applied| (applied.request.id, &applied.won)));
     }
 }
 
@@ -197,12 +200,13 @@ fn join(
     requests::update_line(tx, line)?;
     let intake = &people[0].intake;
     news::tell(tx, &event.id, intake.publishing, &rows)?;
-    reward(tx, event, intake, &rows)?;
+    let won = reward(tx, event, intake, &rows)?;
     if people.len() == 1 {
         intake.index.joins(tx, rows[0].key, &rows[0].user_id);
     }
     for (index, row) in newcomers.into_iter().zip(rows) {
-        places[index] = Place::Joined(applied(event, line, row, false));
+        let won = if row.state.status() == ResultCode::Success.status() { won.clone() } else { Won::default() };
+        places[index] = Place::Joined(Applied { won, ..applied(event, line, row, false) });
     }
     Ok(())
 }
@@ -214,5 +218,6 @@ fn applied(event: &Event, line: &Line, row: RequestRow, duplicate: bool) -> Appl
         decided_position: line.decided_position,
         lottery: None,
         event_key: line.event_key,
+        won: Won::default(),
     }
 }

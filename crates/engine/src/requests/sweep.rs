@@ -7,13 +7,13 @@ use guerdon_core::requests::{RequestState, ResultCode};
 use guerdon_core::{EventId, Timestamp};
 use guerdon_store::outbox::Publishing;
 use guerdon_store::requests::sweeping;
-use guerdon_store::{Command, Fault, Priority, Tx, allocations, each, requests};
+use guerdon_store::{Command, Fault, Priority, Tx, each, requests};
 
 /// Rows that one transaction ends or sweeps: each writes its news as well.
 const CHUNK: i64 = 500;
 
 impl Engine {
-    /// Ends everybody who is in line for an event that was cancelled, and cancels what its winners were to get.
+    /// Ends everybody who is in line for an event that was cancelled.
     pub(crate) async fn end_cancelled_lines(&self) {
         let ended = async {
             for event_id in self.read(requests::cancelled_undecided).await? {
@@ -66,7 +66,7 @@ impl EndCancelled {
         let now = tx.now();
         let Some(mut line) = requests::find_line(tx, &self.event_id)? else { return Ok(0) };
         if line.decided_position >= line.last_position {
-            return allocations::cancel(tx, &self.event_id, now, CHUNK);
+            return Ok(0);
         }
         let mut rows = requests::list(tx, line.event_key, line.decided_position, CHUNK)?;
         let Some(last) = rows.last().map(|row| row.key.position()) else {

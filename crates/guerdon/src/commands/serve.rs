@@ -1,7 +1,7 @@
-use super::wiring::{sink, start_log, stop_signals};
+use super::wiring::{providers, sink, start_log, stop_signals};
 use super::{fail, say};
 use crate::settings::Settings;
-use guerdon_engine::{Clock, Engine, EngineMetrics};
+use guerdon_engine::{Clock, Engine, EngineMetrics, Outside};
 use guerdon_server::{App, HttpMetrics, Verifier};
 use guerdon_store::{Silence, Store, StoreMetrics};
 use prometheus_client::registry::Registry;
@@ -44,7 +44,7 @@ async fn serve(settings: &Settings, silence: &OnceLock<Silence>) -> Result<(), S
         .map_err(|error| format!("cannot listen on {}: {error}", settings.listen))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let stop = stop_signals()?;
-    let sink = sink(settings)?;
+    let outside = Outside { sink: sink(settings)?, providers: providers(settings)? };
 
     let mut registry = Registry::default();
     let clock = Arc::new(Clock::new(settings.clock_offset_ms));
@@ -57,7 +57,7 @@ async fn serve(settings: &Settings, silence: &OnceLock<Silence>) -> Result<(), S
     let _ = silence.set(store.silence());
     let options = settings.engine;
     let engine_metrics = EngineMetrics::register(&mut registry);
-    let engine = Engine::start(store, clock, options, sink, engine_metrics)
+    let engine = Engine::start(store, clock, options, outside, engine_metrics)
         .await
         .map_err(|failure| failure.to_string())?;
     let app = Arc::new(App {

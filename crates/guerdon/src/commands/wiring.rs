@@ -3,9 +3,9 @@
 use super::complain;
 use crate::settings::{ConsumeSettings, Service, Settings, SinkSettings, WebhookSettings};
 use guerdon_connect::{
-    KafkaSink, KafkaSource, Now, RabbitSink, RabbitSource, Secrets, Webhook, WebhookHandler, WebhookSink,
+    HttpProvider, KafkaSink, KafkaSource, Now, RabbitSink, RabbitSource, Secrets, Webhook, WebhookHandler, WebhookSink,
 };
-use guerdon_engine::{Clock, Handler, LogHandler, Sink, Source};
+use guerdon_engine::{Clock, Handler, LogHandler, Provider, Sink, Source};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -79,6 +79,21 @@ pub(super) fn sink(settings: &Settings) -> Result<Option<Arc<dyn Sink>>, String>
         Service::RabbitMq => Arc::new(RabbitSink::new(url.clone(), topic, source, timeout)),
         Service::Kafka => Arc::new(KafkaSink::new(url, topic, source, timeout)),
     }))
+}
+
+/// Who delivers rewards.
+pub(super) fn providers(settings: &Settings) -> Result<Vec<Arc<dyn Provider>>, String> {
+    let mut providers: Vec<Arc<dyn Provider>> = Vec::new();
+    for options in &settings.providers {
+        let key = format!("providers.{}.url", options.name);
+        if options.secrets.is_empty() {
+            tracing::warn!(provider = options.name, "calls are not signed: there is no secret for them");
+        }
+        let provider =
+            HttpProvider::new(options.clone(), now()).map_err(|reason| format!("{key} {reason}"))?;
+        providers.push(Arc::new(provider));
+    }
+    Ok(providers)
 }
 
 /// Where events are consumed from.

@@ -89,6 +89,22 @@ impl Values {
         parse(&text).map_err(|reason| SettingsError::bad(key, &self.source(key), &reason))
     }
 
+    /// The names that somebody used for `<name>` in a section.
+    pub(crate) fn names(&self, section: &str) -> Vec<String> {
+        let prefix = format!("{section}.");
+        let keys = self.0.keys().filter_map(|key| key.strip_prefix(&prefix));
+        let mut names: Vec<_> =
+            keys.filter_map(|rest| rest.split_once('.')).map(|(name, _)| name.to_owned()).collect();
+        names.dedup();
+        names
+    }
+
+    /// The value of a key, or the default of the setting that it is one of.
+    pub(crate) fn text_or_default(&self, key: &str) -> String {
+        let default = || table::find(key).and_then(|setting| setting.default).unwrap_or_default();
+        self.text(key).unwrap_or_else(|| default().to_owned())
+    }
+
     /// Of a setting that was checked to be a count and has a default.
     pub(crate) fn count(&self, key: &str) -> usize {
         self.text(key).and_then(|text| text.parse().ok()).unwrap_or_default()

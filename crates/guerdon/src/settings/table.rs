@@ -218,14 +218,14 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "How long requests are kept after their event's end, whatever `requests.ttl` says.",
     ),
     later("requests.lease", Duration, Some("30s"), "How long a worker holds a request."),
-    later("allocations.retryDelay", Duration, Some("5m"), "From a failed delivery to the next try."),
-    later(
+    used("allocations.retryDelay", Duration, Some("5m"), "From a failed delivery to the next try."),
+    used(
         "allocations.retryInterval",
         Duration,
         Some("1m"),
         "How often deliveries that are due are looked for.",
     ),
-    later(
+    used(
         "allocations.maxAttempts",
         Count { least: 1, most: 1_000_000 },
         Some("10"),
@@ -235,7 +235,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "allocations.lease",
         Duration,
         Some("60s"),
-        "How long a new delivery is left alone before the retry batch takes it up.",
+        "How long a delivery is left to whoever made it or took it up, before it is taken up again.",
     ),
     later("claims.lease", Duration, Some("30s"), "How long a worker holds a claim."),
     later("claims.timeout", Duration, Some("10m"), "When a claim that is still pending is rolled back."),
@@ -274,10 +274,10 @@ pub(crate) const SETTINGS: &[Setting] = &[
     ),
     later("services.gameData.timeout", Duration, Some("2s"), "For one call of it."),
     later("services.gameData.retries", Count { least: 0, most: 100 }, Some("3"), "Further tries of a call."),
-    later("providers.<name>.url", Text, None, "A provider that delivers rewards."),
-    secret(later("providers.<name>.secret", Text, None, "`whsec_…`, to sign calls with.")),
-    later("providers.<name>.timeout", Duration, Some("5s"), "For one call of it."),
-    later("providers.<name>.concurrency", Count { least: 1, most: 10_000 }, Some("16"), "Calls at one time."),
+    used("providers.<name>.url", Text, None, "A provider that delivers rewards."),
+    secret(used("providers.<name>.secret", Text, None, "`whsec_…`, to sign calls with.")),
+    used("providers.<name>.timeout", Duration, Some("5s"), "For one call of it."),
+    used("providers.<name>.concurrency", Count { least: 1, most: 10_000 }, Some("16"), "Calls at one time."),
     later(
         "limits.perUser",
         Count { least: 0, most: 1_000_000 },

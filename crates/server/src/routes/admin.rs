@@ -1,6 +1,7 @@
 //! `/v1/admin`
 
 pub(crate) mod accounts;
+pub(crate) mod allocations;
 pub(crate) mod audit;
 pub(crate) mod audit_log;
 pub(crate) mod events;

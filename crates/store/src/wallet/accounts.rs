@@ -28,6 +28,9 @@ statements! {
     FIND = concat!(account_select!(), "WHERE a.account_id = $1"),
         postgres: concat!(account_select!(), "WHERE a.account_id = ANY(CAST($1 AS BIGINT[]))");
     FIND_OWNED = concat!(account_select!(), "WHERE a.owner_id = $1 AND a.currency = $2");
+    FIND_MANY_OWNED = concat!(account_select!(), "WHERE a.owner_id = $1 AND a.currency = $2"),
+        postgres: concat!(account_select!(), "WHERE (a.owner_id, a.currency) IN
+        (SELECT owner, currency FROM unnest(CAST($1 AS TEXT[]), CAST($2 AS TEXT[])) AS row (owner, currency))");
     LIST_OWNED = concat!(account_select!(), "WHERE a.owner_id = $1 AND a.currency > $2 ORDER BY a.currency LIMIT $3");
     BOOKS = concat!("SELECT ", book_columns!(), " FROM core.account WHERE account_id = $1"),
         postgres: concat!("SELECT ", book_columns!(), " FROM core.account WHERE account_id = ANY(CAST($1 AS BIGINT[]))");
@@ -78,6 +81,20 @@ pub fn find(tx: &mut Tx<'_>, ids: &BTreeSet<AccountId>) -> Result<BTreeMap<Accou
 /// The account of a user in a currency.
 pub fn find_owned(tx: &mut Tx<'_>, owner: &str, currency: &Currency) -> Result<Option<Account>, Fault> {
     tx.query_one(&FIND_OWNED, &[owner.into(), currency.as_str().into()], account)
+}
+
+/// The accounts of many users, each in a currency; those that there are.
+pub fn find_many_owned(tx: &mut Tx<'_>, wanted: &[(&str, Currency)]) -> Result<Vec<Account>, Fault> {
+    if tx.engine() == Engine::Postgres {
+        let owners: Vec<_> = wanted.iter().map(|(owner, _)| *owner).collect();
+        let currencies: Vec<_> = wanted.iter().map(|(_, currency)| currency.as_str()).collect();
+        return tx.query(&FIND_MANY_OWNED, &[Param::Texts(&owners), Param::Texts(&currencies)], account);
+    }
+    let mut found = Vec::with_capacity(wanted.len());
+    for (owner, currency) in wanted {
+        found.extend(tx.query_one(&FIND_MANY_OWNED, &[(*owner).into(), currency.as_str().into()], account)?);
+    }
+    Ok(found)
 }
 
 /// The accounts of a user, by currency, after one.

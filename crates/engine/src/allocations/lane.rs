@@ -1,0 +1,216 @@
+//! A lane for each provider: who is next, how many at a time, and when to look for what is due.
+
+use super::port::Provider;
+use super::{AllocationOptions, millis, outside, wallet};
+use crate::engine::Engine;
+use crate::metrics::ProviderLabels;
+use guerdon_core::Timestamp;
+use guerdon_core::allocations::breaker::Turned;
+use guerdon_core::allocations::{AllocationId, Breaker, Outcome, Rules};
+use guerdon_store::allocations::moving;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// New allocations that a lane keeps in mind; what is more is found when it is due.
+const FRESH_MAX: usize = 10_000;
+/// Rows that one look for what is due finds.
+pub(super) const BATCH: usize = 100;
+/// The provider that is part of the house.
+pub(super) const WALLET: &str = "wallet";
+
+/// All lanes, by the names of their providers.
+pub(crate) struct Deliveries {
+    pub(super) options: AllocationOptions,
+    lanes: Mutex<BTreeMap<String, Arc<Lane>>>,
+}
+
+pub(crate) struct Lane {
+    pub(super) name: String,
+    /// None for the wallet, and for a name that nobody configured.
+    pub(super) provider: Option<Arc<dyn Provider>>,
+    fresh: Mutex<VecDeque<AllocationId>>,
+    /// Rung when there is something new, or room again.
+    pub(super) bell: Notify,
+    /// Whether somebody wants it to look for what is due at once.
+    asked: AtomicBool,
+    breaker: Mutex<Breaker>,
+}
+
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Deliveries {
+    pub(crate) fn new(options: AllocationOptions, providers: Vec<Arc<dyn Provider>>) -> Self {
+        let mut lanes = BTreeMap::from([(WALLET.to_owned(), Arc::new(Lane::new(WALLET, None)))]);
+        for provider in providers {
+            let name = provider.name().to_owned();
+            lanes.insert(name.clone(), Arc::new(Lane::new(&name, Some(provider))));
+        }
+        Self { options, lanes: Mutex::new(lanes) }
+    }
+
+    pub(super) fn rules(&self) -> Rules {
+        Rules {
+            retry_delay_ms: millis(self.options.retry_delay),
+            max_attempts: self.options.max_attempts,
+        }
+    }
+
+    /// Tells a provider's lane of allocations that were just committed.
+    pub(crate) fn fresh(&self, provider: &str, ids: impl IntoIterator<Item = AllocationId>) {
+        let Some(lane) = held(&self.lanes).get(provider).map(Arc::clone) else { return };
+        let mut fresh = held(&lane.fresh);
+        fresh.extend(ids);
+        fresh.truncate(FRESH_MAX);
+        drop(fresh);
+        lane.bell.notify_one();
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Lane>> {
+        held(&self.lanes).values().map(Arc::clone).collect()
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        held(&self.lanes).keys().cloned().collect()
+    }
+
+    /// Has every lane look at what is due.
+    pub(super) fn ring(&self) {
+        for lane in self.all() {
+            lane.asked.store(true, Ordering::Relaxed);
+            lane.bell.notify_one();
+        }
+    }
+
+    /// The lane of a name that nobody configured, made when it is needed.
+    fn missing(&self, name: &str) -> Option<Arc<Lane>> {
+        let mut lanes = held(&self.lanes);
+        if lanes.contains_key(name) {
+            return None;
+        }
+        let lane = Arc::new(Lane::new(name, None));
+        lanes.insert(name.to_owned(), Arc::clone(&lane));
+        Some(lane)
+    }
+}
+
+impl Lane {
+    fn new(name: &str, provider: Option<Arc<dyn Provider>>) -> Self {
+        Self {
+            name: name.to_owned(),
+            provider,
+            fresh: Mutex::default(),
+            bell: Notify::new(),
+            asked: AtomicBool::new(false),
+            breaker: Mutex::default(),
+        }
+    }
+
+    /// Whether it is to look for what is due at once.
+    pub(super) fn was_asked(&self) -> bool {
+        self.asked.swap(false, Ordering::Relaxed)
+    }
+
+    /// Some of what was just won, at most so many.
+    pub(super) fn take_fresh(&self, most: usize) -> Vec<AllocationId> {
+        let mut fresh = held(&self.fresh);
+        let count = most.min(fresh.len());
+        fresh.drain(..count).collect()
+    }
+
+    pub(super) fn room(&self, now: Timestamp, under_way: usize, most: usize) -> usize {
+        held(&self.breaker).room(now, under_way, most)
+    }
+
+    /// When there may be room that there is not now.
+    pub(super) fn wakes_at(&self) -> Option<Timestamp> {
+        held(&self.breaker).wakes_at()
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        held(&self.breaker).is_open()
+    }
+
+    /// Learns from how a call ended.
+    pub(super) fn note(&self, outcome: &Outcome, now: Timestamp, engine: &Engine) {
+        let turned = held(&self.breaker).note(outcome, now);
+        let labels = ProviderLabels { provider: self.name.clone() };
+        match turned {
+            Turned::Nothing => return,
+            Turned::Opened { until } => {
+                let seconds = until.millis_since(now) / 1_000;
+                tracing::warn!(provider = self.name, ?outcome, seconds, "the provider is left alone for a while");
+            }
+            Turned::Closed => tracing::info!(provider = self.name, "the provider works again"),
+        }
+        engine.metrics.provider_breaker_open.get_or_create(&labels).set(i64::from(self.is_open()));
+    }
+}
+
+/// How long a lane that has nothing to do waits unless it is rung.
+pub(super) struct Look {
+    next: Timestamp,
+}
+
+impl Look {
+    pub(super) fn now() -> Self {
+        Self { next: Timestamp::from_millis(0) }
+    }
+
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+        now >= self.next
+    }
+
+    /// After a look that found so many of so many that it could have.
+    pub(super) fn looked(&mut self, found: usize, most: usize, now: Timestamp, interval: Duration) {
+        // A full batch is followed at once by the next.
+        self.next = if found >= most { now } else { now.plus_millis(millis(interval)) };
+    }
+
+    /// How long to wait where there is nothing to do.
+    pub(super) fn pause(&self, now: Timestamp) -> Duration {
+        pause(self.next, now)
+    }
+}
+
+pub(super) fn pause(until: Timestamp, now: Timestamp) -> Duration {
+    Duration::from_millis(until.millis_since(now).clamp(1, 60_000).unsigned_abs())
+}
+
+impl Engine {
+    /// Starts a lane for each provider.
+    pub(crate) fn start_deliveries(self: &Arc<Self>) {
+        for lane in self.deliveries.all() {
+            self.start_lane(lane);
+        }
+    }
+
+    fn start_lane(self: &Arc<Self>, lane: Arc<Lane>) {
+        let engine = Arc::downgrade(self);
+        self.spawn_watched("delivery", move || {
+            let (engine, lane) = (engine.clone(), Arc::clone(&lane));
+            async move {
+                if lane.name == WALLET && lane.provider.is_none() {
+                    wallet::run(&engine, &lane).await;
+                } else {
+                    outside::run(&engine, &lane).await;
+                }
+            }
+        });
+    }
+
+    /// Makes lanes for names that nobody configured, so that it is told what their rewards wait for.
+    pub(crate) async fn find_missing_providers(self: Arc<Self>) {
+        let Ok(names) = self.read(moving::providers).await else { return };
+        for name in names {
+            if let Some(lane) = self.deliveries.missing(&name) {
+                tracing::error!(provider = name, "rewards wait for a provider that is not configured");
+                self.start_lane(lane);
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What entries give: the stock that is left, the allocations, and the news.
+
+use crate::allocations::Deliveries;
+use crate::requests::Intake;
+use guerdon_core::RewardId;
+use guerdon_core::allocations::{Allocation, AllocationId, AllocationStatus, Cause};
+use guerdon_core::events::Event;
+use guerdon_core::requests::RequestId;
+use guerdon_core::{Timestamp, UserId};
+use guerdon_store::allocations::{self, NewAllocation, NewOf};
+use guerdon_store::{Fault, Tx};
+use std::collections::BTreeMap;
+
+/// What is left of an event's limited rewards while a transaction gives them away.
+#[derive(Default)]
+pub(super) struct Stock {
+    left: BTreeMap<RewardId, Option<i64>>,
+    taken: BTreeMap<RewardId, i64>,
+}
+
+impl Stock {
+    /// Takes one grant of a reward; false where there is not enough.
+    pub(super) fn take(&mut self, tx: &mut Tx<'_>, event: &Event, reward_id: &RewardId) -> Result<bool, Fault> {
+        let Some(reward) = event.settings.reward(reward_id) else { return Ok(false) };
+        if reward.total_stock.is_none() {
+            return Ok(true);
+        }
+        if !self.left.contains_key(reward_id) {
+            let left = allocations::lock_stock(tx, &event.id, reward_id)?;
+            self.left.insert(reward_id.clone(), left);
+        }
+        let Some(left) = self.left.get_mut(reward_id) else { return Ok(false) };
+        match left {
+            None => Ok(true),
+            Some(left) if *left < reward.quantity => Ok(false),
+            Some(left) => {
+                *left -= reward.quantity;
+                *self.taken.entry(reward_id.clone()).or_default() += reward.quantity;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Writes what was taken.
+    pub(super) fn write(self, tx: &mut Tx<'_>, event: &Event) -> Result<(), Fault> {
+        for (reward_id, count) in self.taken {
+            if !allocations::take_stock(tx, &event.id, &reward_id, count)? {
+                return Err(Fault::Inconsistent(format!("the stock of {reward_id} changed while it was held")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A reward that an entry gives.
+#[derive(Clone, Debug)]
+pub(super) struct Given {
+    pub(super) member_id: UserId,
+    pub(super) entry_id: RequestId,
+    /// Which of the entry's gifts it is, from 1.
+    pub(super) ordinal: u16,
+    pub(super) reward_id: RewardId,
+    pub(super) key: String,
+}
+
+impl Given {
+    fn id(&self) -> AllocationId {
+        AllocationId::from_bytes(*self.entry_id.derived(self.ordinal).as_bytes())
+    }
+
+    /// As it is once it is written.
+    fn allocation(&self, event: &Event, provider: &str, at: Timestamp, next: Timestamp) -> Allocation {
+        Allocation {
+            id: self.id(),
+            event_id: event.id.clone(),
+            member_id: self.member_id.clone(),
+            cause: Cause::Entry(self.entry_id),
+            reward_id: self.reward_id.clone(),
+            provider: provider.to_owned(),
+            key: self.key.clone(),
+            status: AllocationStatus::Pending,
+            retry_count: 0,
+            next_retry_at: Some(next),
+            trouble: None,
+            transaction_id: None,
+            processed_at: None,
+            epoch: 0,
+            outcome_unknown: false,
+            cancel_requested_at: None,
+            created_at: at,
+        }
+    }
+}
+
+/// Writes what entries of one event give; the allocations, in the order of the gifts.
+pub(super) fn give(
+    tx: &mut Tx<'_>,
+    event: &Event,
+    intake: &Intake,
+    gifts: &[Given],
+) -> Result<Vec<Allocation>, Fault> {
+    let at = tx.now();
+    let next_retry_at = at.plus_millis(intake.allocations_lease_ms);
+    let mut made = Vec::with_capacity(gifts.len());
+    for reward in &event.settings.rewards {
+        let provider = reward.provider_name();
+        let mut of_reward: Vec<_> = gifts.iter().filter(|gift| gift.reward_id == reward.id).collect();
+        if of_reward.is_empty() {
+            continue;
+        }
+        of_reward.sort_by(|a, b| a.key.cmp(&b.key));
+        let rows: Vec<_> = of_reward
+            .iter()
+            .map(|gift| NewAllocation {
+                id: gift.id(),
+                member_id: gift.member_id.as_str(),
+                cause: Cause::Entry(gift.entry_id),
+                key: gift.key.clone(),
+            })
+            .collect();
+        let of = NewOf { event_id: &event.id, reward_id: &reward.id, provider, at, next_retry_at };
+        let written = allocations::insert(tx, of, &rows)?;
+        if usize::try_from(written) != Ok(rows.len()) {
+            // An entry is new, and its keys with it.
+            return Err(Fault::Inconsistent(format!("keys of new entries in {} are taken", event.id)));
+        }
+        made.extend(of_reward.iter().map(|gift| gift.allocation(event, provider, at, next_retry_at)));
+    }
+    Ok(made)
+}
+
+/// Tells the lanes of what was given, once that is committed.
+pub(super) fn hand_over<'a>(deliveries: &Deliveries, made: impl IntoIterator<Item = &'a Allocation>) {
+    let mut by_provider: BTreeMap<&str, Vec<AllocationId>> = BTreeMap::new();
+    for allocation in made {
+        by_provider.entry(&allocation.provider).or_default().push(allocation.id);
+    }
+    for (provider, ids) in by_provider {
+        deliveries.fresh(provider, ids);
+    }
+}

@@ -1,0 +1,271 @@
+//! Playing: drawn by the odds in force, decided and written in one transaction, so that no retry can draw again.
+
+use super::given::{Given, Stock, give, hand_over};
+use crate::engine::Engine;
+use crate::entropy::Entropy;
+use crate::failure::Failure;
+use crate::requests::Intake;
+use guerdon_core::allocations::{Allocation, key};
+use guerdon_core::entries::random::{draw, odds_at, play};
+use guerdon_core::entries::view::{OddsInForce, PlayNews};
+use guerdon_core::entries::{Day, Entry, Play, Standing};
+use guerdon_core::events::settings::Odds;
+use guerdon_core::events::{Event, EventKind, check_open};
+use guerdon_core::idempotency::Advice;
+use guerdon_core::requests::RequestId;
+use guerdon_core::{Code, EventId, IdempotencyKey, Rejection, RewardId, UserId};
+use guerdon_store::allocations::listing;
+use guerdon_store::outbox::{self, OutboxEvent};
+use guerdon_store::{Command, Fault, Priority, Tx, entries};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// A play, made now or before.
+#[derive(Clone, Debug)]
+pub struct Played {
+    pub entry: Entry,
+    pub play: Play,
+    pub duplicate: bool,
+    pub allocation: Option<Allocation>,
+}
+
+impl Engine {
+    /// Plays once for each key.
+    pub async fn play(
+        &self,
+        event_id: EventId,
+        user_id: UserId,
+        key: IdempotencyKey,
+    ) -> Result<Played, Failure> {
+        let (log_id, intake) = (self.new_request_id(), Arc::clone(self.intake()));
+        Ok(self.commit(PlayOnce { event_id, user_id, key, log_id, intake }).await??)
+    }
+
+    /// The odds that are in force.
+    pub async fn odds(&self, event_id: &EventId) -> Result<OddsInForce, Failure> {
+        let event = self.public_event(event_id).await?;
+        let EventKind::Random { odds, .. } = &event.settings.kind else { return Err(wrong_type().into()) };
+        let missing = || Fault::Inconsistent(format!("{event_id} has no odds"));
+        Ok(OddsInForce::of(odds, self.now()).ok_or_else(missing)?)
+    }
+}
+
+fn wrong_type() -> Rejection {
+    Rejection::new(Code::EventWrongType, "the event is not of the type RANDOM")
+}
+
+struct PlayOnce {
+    event_id: EventId,
+    user_id: UserId,
+    key: IdempotencyKey,
+    log_id: RequestId,
+    intake: Arc<Intake>,
+}
+
+type Outcome = Result<Played, Rejection>;
+
+impl Command for PlayOnce {
+    type Output = Outcome;
+    const NAME: &'static str = "play";
+    const PRIORITY: Priority = Priority::Intake;
+
+    fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<Outcome>, Fault> {
+        super::by_event(tx, batch, |play| &play.event_id, play_all)
+    }
+
+    fn committed(done: &[(&Self, &Outcome)]) {
+        let Some((first, _)) = done.first() else { return };
+        let new = done.iter().filter_map(|(_, outcome)| outcome.as_ref().ok());
+        let new = new.filter(|played| !played.duplicate).filter_map(|played| played.allocation.as_ref());
+        hand_over(&first.intake.deliveries, new);
+    }
+}
+
+/// What became of a play in this transaction.
+enum Turn {
+    Played(usize),
+    /// The same key a second time in this transaction.
+    SameAs(usize),
+    Ended(Outcome),
+}
+
+/// The game as it is played now.
+struct Game<'e> {
+    event: &'e Event,
+    odds: &'e Odds,
+    today: Day,
+    limits: (Option<i64>, Option<i64>),
+}
+
+/// Plays of one event, in the order in which they came.
+fn play_all(tx: &mut Tx<'_>, people: &[&PlayOnce]) -> Result<Vec<Outcome>, Fault> {
+    let refused = |rejection: Rejection| Ok(people.iter().map(|_| Err(rejection.clone())).collect());
+    let event = match super::public_event(tx, &people[0].event_id)? {
+        Err(rejection) => return refused(rejection),
+        Ok(event) => event,
+    };
+    let EventKind::Random { time_zone, per_day, per_user, odds } = &event.settings.kind else {
+        return refused(wrong_type());
+    };
+    let now = tx.now();
+    let odd = |what: &str| Fault::Inconsistent(format!("{}: {what}", event.id));
+    let game = Game {
+        event: &event,
+        odds: odds_at(odds, now).ok_or_else(|| odd("no odds"))?,
+        today: Day::of(now, time_zone).ok_or_else(|| odd("its time zone is unknown"))?,
+        limits: (*per_day, *per_user),
+    };
+    let members = super::members(people.iter().map(|play| &play.user_id));
+    let mut standings = entries::hold(tx, &event.id, &members)?;
+    let admission = check_open(&event, now);
+    let mut stock = Stock::default();
+    let mut written: Vec<(&str, Entry)> = Vec::new();
+    let mut moved: HashSet<&str> = HashSet::new();
+    let mut given = Vec::new();
+    let mut keys: HashMap<(&str, &str), usize> = HashMap::new();
+    let mut turns = Vec::with_capacity(people.len());
+    for (index, person) in people.iter().enumerate() {
+        let member = person.user_id.as_str();
+        if let Some(first) = keys.get(&(member, person.key.as_str())) {
+            turns.push(Turn::SameAs(*first));
+            continue;
+        }
+        keys.insert((member, person.key.as_str()), index);
+        if let Some(known) = find(tx, &event, person)? {
+            turns.push(Turn::Ended(known));
+            continue;
+        }
+        let decided = admission
+            .clone()
+            .and_then(|()| play(standings.get(member).copied(), game.today, game.limits.0, game.limits.1));
+        let standing = match decided {
+            Ok(standing) => standing,
+            Err(rejection) => {
+                turns.push(Turn::Ended(Err(Advice::EitherKey.on(rejection))));
+                continue;
+            }
+        };
+        let entry = game.decide(tx, person, standing, &mut stock)?;
+        if let Some(reward_id) = entry.play.as_ref().and_then(|play| play.reward_id.clone()) {
+            given.push(Given {
+                member_id: person.user_id.clone(),
+                entry_id: entry.id,
+                ordinal: 1,
+                reward_id,
+                key: key::of_play(&event.id, &person.user_id, entry.id),
+            });
+        }
+        standings.insert(member, standing);
+        moved.insert(member);
+        turns.push(Turn::Played(written.len()));
+        written.push((member, entry));
+    }
+    let mut made = HashMap::new();
+    if !written.is_empty() {
+        let mut moved: Vec<_> = moved.iter().map(|member| (*member, standings[member])).collect();
+        moved.sort_unstable_by_key(|(member, _)| *member);
+        entries::stand(tx, &event.id, &moved)?;
+        entries::insert(tx, &event.id, &written)?;
+        let rows = give(tx, &event, &people[0].intake, &given)?;
+        made.extend(rows.into_iter().map(|row| (row.key.clone(), row)));
+        stock.write(tx, &event)?;
+        tell(tx, &event, &people[0].intake, &written)?;
+    }
+    let mut answers: Vec<Outcome> = Vec::with_capacity(people.len());
+    for (person, turn) in people.iter().zip(turns) {
+        answers.push(match turn {
+            Turn::Ended(outcome) => outcome,
+            Turn::SameAs(first) => {
+                answers[first].clone().map(|played| Played { duplicate: true, ..played })
+            }
+            Turn::Played(index) => {
+                let entry = written[index].1.clone();
+                let allocation = made.remove(&key::of_play(&event.id, &person.user_id, entry.id));
+                let play = entry.play.clone().ok_or_else(|| odd("a play without a result"))?;
+                Ok(Played { entry, play, duplicate: false, allocation })
+            }
+        });
+    }
+    Ok(answers)
+}
+
+impl Game<'_> {
+    /// Draws, and takes what was drawn from the stock: where it has run out, the fallback, or nothing.
+    fn decide(
+        &self,
+        tx: &mut Tx<'_>,
+        person: &PlayOnce,
+        standing: Standing,
+        stock: &mut Stock,
+    ) -> Result<Entry, Fault> {
+        let drawn = draw(self.odds, || Entropy.number())
+            .ok_or_else(|| Fault::Inconsistent(format!("{}: nothing to draw from", self.event.id)))?;
+        let prize: Option<&RewardId> = self.odds.prizes[drawn].reward_id.as_ref();
+        let mut reward_id = None;
+        if let Some(prize) = prize {
+            for candidate in std::iter::once(prize).chain(self.odds.fallback.as_ref()) {
+                if stock.take(tx, self.event, candidate)? {
+                    reward_id = Some(candidate.clone());
+                    break;
+                }
+            }
+        }
+        let drawn = i64::try_from(drawn).map_err(|_| Fault::Panicked)?;
+        Ok(Entry {
+            id: person.log_id,
+            day: standing.last_day,
+            number: standing.total,
+            slot: standing.run,
+            streak: 0,
+            at: tx.now(),
+            play: Some(Play {
+                odds_version: self.odds.version,
+                drawn,
+                reward_id,
+                key: person.key.as_str().to_owned(),
+            }),
+        })
+    }
+}
+
+/// The play that was made under this key before.
+fn find(tx: &mut Tx<'_>, event: &Event, person: &PlayOnce) -> Result<Option<Outcome>, Fault> {
+    let member = person.user_id.as_str();
+    let Some((event_id, entry)) = entries::by_key(tx, member, person.key.as_str())? else { return Ok(None) };
+    let Some(play) = entry.play.clone().filter(|_| event_id == event.id.as_str()) else {
+        let detail = format!("the first request with this key played {event_id}; this one was not carried out");
+        let rejection = Rejection::new(Code::IdempotencyHashMismatch, detail);
+        return Ok(Some(Err(Advice::NewKey.on(rejection))));
+    };
+    let allocation = listing::of_entry(tx, member, entry.id)?.pop();
+    Ok(Some(Ok(Played { entry, play, duplicate: true, allocation })))
+}
+
+fn tell(tx: &mut Tx<'_>, event: &Event, intake: &Intake, written: &[(&str, Entry)]) -> Result<(), Fault> {
+    let mut news = Vec::with_capacity(written.len());
+    for (member, entry) in written {
+        let Some(play) = &entry.play else { continue };
+        let told = PlayNews {
+            log_id: entry.id.to_string(),
+            event_id: event.id.as_str(),
+            user_id: member,
+            odds_version: play.odds_version,
+            reward_id: play.reward_id.as_ref().map(RewardId::as_str),
+            at: entry.at,
+        };
+        let payload = serde_json::to_string(&told).map_err(|error| Fault::Inconsistent(error.to_string()))?;
+        news.push(OutboxEvent {
+            id: *entry.id.derived(0).as_bytes(),
+            sequence: 1,
+            aggregate_id: entry.id.to_string(),
+            payload,
+        });
+    }
+    let batch = outbox::Batch {
+        aggregate_type: "ENTRY",
+        event_type: "PLAY_DECIDED",
+        created_at: tx.now(),
+        publishing: intake.publishing,
+    };
+    outbox::append(tx, batch, &news)
+}

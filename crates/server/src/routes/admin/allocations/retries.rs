@@ -1,0 +1,4 @@
+//! `/v1/admin/allocations/retries`
+
+pub(crate) mod get;
+pub(crate) mod stop;

@@ -1,0 +1,97 @@
+//! Allocations as people see them.
+
+use super::{allocation, allocation_columns};
+use crate::fault::Fault;
+use crate::param::Param;
+use crate::statement::statements;
+use crate::tx::Tx;
+use guerdon_core::allocations::view::AllocationFilter;
+use guerdon_core::allocations::{Allocation, AllocationId, AllocationStatus};
+use guerdon_core::requests::RequestId;
+
+macro_rules! list {
+    ($which:literal) => {
+        concat!(
+            "SELECT ",
+            allocation_columns!(),
+            " FROM event_reward_allocation WHERE allocation_id < $1 AND ($3 = '' OR reward_status = $3)
+                AND ($4 = '' OR event_id = $4) AND ($5 = '' OR member_id = $5) AND ",
+            $which,
+            " ORDER BY allocation_id DESC LIMIT $2"
+        )
+    };
+}
+
+statements! {
+    ONE = concat!("SELECT ", allocation_columns!(), " FROM event_reward_allocation WHERE allocation_id = $1");
+    ALL = list!("1 = 1");
+    OPEN = list!("reward_status IN ('PENDING', 'FAILED', 'PROCESSING')");
+    OF_EVENT = list!("event_id = $4");
+    OPEN_OF_EVENT = list!("event_id = $4 AND reward_status IN ('PENDING', 'FAILED', 'PROCESSING')");
+    OF_MEMBER = list!("member_id = $5");
+    OF_ENTRY = concat!("SELECT ", allocation_columns!(), " FROM event_reward_allocation WHERE member_id = $1
+        AND allocation_id BETWEEN $2 AND $3 AND entry_id = $4 ORDER BY allocation_id");
+    OPEN_FORWARD = concat!("SELECT ", allocation_columns!(), " FROM event_reward_allocation
+        WHERE allocation_id > $1 AND ($3 = '' OR reward_status = $3) AND ($4 = '' OR event_id = $4)
+            AND ($5 = '' OR member_id = $5) AND reward_status IN ('PENDING', 'FAILED', 'PROCESSING')
+        ORDER BY allocation_id LIMIT $2"),
+        postgres: concat!("SELECT ", allocation_columns!(), " FROM event_reward_allocation
+        WHERE allocation_id > $1 AND ($3 = '' OR reward_status = $3) AND ($4 = '' OR event_id = $4)
+            AND ($5 = '' OR member_id = $5) AND reward_status IN ('PENDING', 'FAILED', 'PROCESSING')
+        ORDER BY allocation_id LIMIT $2 FOR UPDATE");
+}
+
+pub fn find(tx: &mut Tx<'_>, id: AllocationId) -> Result<Option<Allocation>, Fault> {
+    tx.query_one(&ONE, &[Param::Blob(id.as_bytes())], allocation)
+}
+
+/// Allocations before one, the newest first.
+pub fn list(
+    tx: &mut Tx<'_>,
+    filter: &AllocationFilter,
+    before: Option<AllocationId>,
+    limit: i64,
+) -> Result<Vec<Allocation>, Fault> {
+    use AllocationStatus::{Failed, Pending, Processing};
+    let open = matches!(filter.status, Some(Pending | Failed | Processing));
+    let statement = match (&filter.member_id, &filter.event_id, open) {
+        (Some(_), _, _) => &OF_MEMBER,
+        (None, Some(_), true) => &OPEN_OF_EVENT,
+        (None, Some(_), false) => &OF_EVENT,
+        (None, None, true) => &OPEN,
+        (None, None, false) => &ALL,
+    };
+    let before = before.unwrap_or(AllocationId::from_bytes([0xff; 16]));
+    tx.query(statement, &params(filter, &before, limit), allocation)
+}
+
+fn params<'a>(filter: &'a AllocationFilter, place: &'a AllocationId, limit: i64) -> [Param<'a>; 5] {
+    [
+        Param::Blob(place.as_bytes()),
+        limit.into(),
+        filter.status.map_or("", AllocationStatus::as_str).into(),
+        filter.event_id.as_ref().map_or("", |id| id.as_str()).into(),
+        filter.member_id.as_ref().map_or("", |id| id.as_str()).into(),
+    ]
+}
+
+/// Open allocations after one, held until the transaction ends.
+pub fn lock_open(
+    tx: &mut Tx<'_>,
+    filter: &AllocationFilter,
+    after: AllocationId,
+    limit: i64,
+) -> Result<Vec<Allocation>, Fault> {
+    tx.query(&OPEN_FORWARD, &params(filter, &after, limit), allocation)
+}
+
+/// What an entry gave.
+pub fn of_entry(tx: &mut Tx<'_>, member_id: &str, entry: RequestId) -> Result<Vec<Allocation>, Fault> {
+    // Their ids are made from the entry's.
+    let (mut first, mut last) = (*entry.as_bytes(), *entry.as_bytes());
+    (first[6], first[7]) = (first[6] & 0xf0, 0);
+    (last[6], last[7]) = (last[6] | 0x0f, 0xff);
+    let params =
+        [member_id.into(), Param::Blob(&first), Param::Blob(&last), Param::Blob(entry.as_bytes())];
+    tx.query(&OF_ENTRY, &params, allocation)
+}
