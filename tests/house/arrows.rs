@@ -10,7 +10,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("guerdon-engine", &["guerdon-core", "guerdon-store"]),
     ("guerdon-connect", &["guerdon-core", "guerdon-engine"]),
     ("guerdon-server", &["guerdon-core", "guerdon-engine"]),
-    ("guerdon", &["guerdon-connect", "guerdon-core", "guerdon-engine", "guerdon-server", "guerdon-store"]),
+    ("guerdon-partners", &["guerdon-connect"]),
+    (
+        "guerdon",
+        &[
+            "guerdon-connect",
+            "guerdon-core",
+            "guerdon-engine",
+            "guerdon-partners",
+            "guerdon-server",
+            "guerdon-store",
+        ],
+    ),
     ("guerdon-bench", &["guerdon-core", "guerdon-store", "guerdon-engine"]),
     ("guerdon-harness", &[]),
 ];

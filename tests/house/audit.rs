@@ -41,6 +41,7 @@ fn eventful(engine: TestEngine) -> TestDatabase {
     let database = TestDatabase::new(engine);
     let server = Server::start(BINARY, &ServerOptions::on(&database.url));
     let api = operator(&server);
+    move_money(&server);
     open_drop(&api, "drop_1", 5);
     let lottery = json!({
         "eventId": "tombola", "name": "A lottery", "type": "LOTTERY", "startsAt": 1_700_000_000_000_i64,
@@ -62,7 +63,11 @@ fn eventful(engine: TestEngine) -> TestDatabase {
         }
     }
     api.post("/v1/admin/events/drop_1/close", &json!({})).expect(200);
-    move_money(&server);
+    take_part(&server);
+    until("the rewards to be paid out", Duration::from_secs(30), || {
+        let open = "SELECT COUNT(*) FROM event_reward_allocation WHERE provider = 'wallet' AND reward_status <> 'SUCCESS'";
+        (database.sql().number(open) == 0).then_some(())
+    });
     server.stop();
     let later = ServerOptions::on(&database.url).with("GUERDON_DEV__CLOCK_OFFSET", "120m");
     let server = Server::start(BINARY, &later);
@@ -71,6 +76,38 @@ fn eventful(engine: TestEngine) -> TestDatabase {
     });
     server.stop();
     database
+}
+
+/// Thirty people check in and play a game of even odds twice each.
+fn take_part(server: &Server) {
+    let api = operator(server);
+    let rewards = json!([
+        {"rewardId": "points", "kind": "POINT", "amount": 10, "currency": "POINT"},
+        {"rewardId": "gem", "kind": "POINT", "amount": 1, "currency": "GEM", "totalStock": 100},
+    ]);
+    let body = |id: &str, kind: &str| {
+        json!({
+            "eventId": id, "name": "An event", "type": kind, "startsAt": 1_700_000_000_000_i64,
+            "endsAt": 4_000_000_000_000_i64, "rewards": rewards,
+        })
+    };
+    let mut daily = body("daily", "ATTENDANCE");
+    daily["attendance"] = json!({"daily": "points", "bonus": [{"days": 1, "rewardId": "gem"}]});
+    let mut wheel = body("wheel", "RANDOM");
+    wheel["random"] =
+        json!({"prizes": [{"rewardId": "points", "weight": 1}, {"rewardId": "gem", "weight": 1}]});
+    for event in [daily, wheel] {
+        api.post("/v1/admin/events", &event).expect(201);
+        let id = event["eventId"].as_str().unwrap();
+        api.post(&format!("/v1/admin/events/{id}/open"), &json!({})).expect(200);
+    }
+    for number in 0..30 {
+        let user = as_user(server, number);
+        user.post("/v1/events/daily/attendance", &json!({})).expect(201);
+        for key in ["first", "second"] {
+            user.send("POST", "/v1/events/wheel/plays", &[("idempotency-key", key)], None).expect(201);
+        }
+    }
 }
 
 /// Ann was given 100, paid Bob 30 and then 20, and got 5 of the first back.
@@ -170,6 +207,75 @@ const FORGERIES: &[Forgery] = &[
             AND reward_id = 'points' AND member_id = 'u-2'"],
         check: "allocations",
         names: "has won and has no points",
+    },
+    Forgery {
+        what: "a reward under another key",
+        sql: &["UPDATE event_reward_allocation SET idempotency_key = 'req-drop_1-u-2-gem'
+            WHERE idempotency_key = 'req-drop_1-u-2-points'"],
+        check: "allocation_keys",
+        names: "has the key req-drop_1-u-2-gem",
+    },
+    Forgery {
+        what: "a check-in's reward under another's key",
+        sql: &["UPDATE event_reward_allocation SET idempotency_key = 'att-daily-u-99-2026-01-01-DAILY'
+            WHERE event_id = 'daily' AND member_id = 'u-2' AND reward_id = 'points'"],
+        check: "allocation_keys",
+        names: "has the key att-daily-u-99-2026-01-01-DAILY",
+    },
+    Forgery {
+        what: "a play is gone",
+        sql: &["DELETE FROM event_entry WHERE event_id = 'wheel' AND member_id = 'u-3' AND number = 1"],
+        check: "entries",
+        names: "does not follow from the entries before it",
+    },
+    Forgery {
+        what: "a check-in that counts for more",
+        sql: &["UPDATE event_entry SET streak = 7 WHERE event_id = 'daily' AND member_id = 'u-3'"],
+        check: "entries",
+        names: "of u-3 in daily: does not follow",
+    },
+    Forgery {
+        what: "somebody stands where they are not",
+        sql: &["UPDATE event_entrants SET run = 5 WHERE event_id = 'daily' AND member_id = 'u-4'"],
+        check: "entries",
+        names: "u-4 in daily has 1 entries",
+    },
+    Forgery {
+        what: "what a play gave is gone",
+        sql: &["DELETE FROM event_reward_allocation WHERE event_id = 'wheel' AND member_id = 'u-5'"],
+        check: "entry_rewards",
+        names: "was won and not given",
+    },
+    Forgery {
+        what: "a play by odds that were not in force",
+        sql: &["UPDATE event_entry SET odds_version = 2 WHERE event_id = 'wheel' AND member_id = 'u-6'"],
+        check: "odds",
+        names: "was not drawn by the odds in force",
+    },
+    Forgery {
+        what: "luck that cannot be",
+        sql: &["UPDATE event_entry SET drawn = 1, reward_id = 'gem' WHERE event_id = 'wheel'"],
+        check: "odds",
+        names: "wheel version 1: chi-square 60.0 with 1 degrees of freedom over 60 plays",
+    },
+    Forgery {
+        what: "a reward that no transfer paid out",
+        sql: &["DELETE FROM {core.transfer} WHERE kind = 'REWARD' AND amount = 1000"],
+        check: "deliveries",
+        names: "was paid out by no transfer",
+    },
+    Forgery {
+        what: "a transfer that pays out what was not won",
+        sql: &["UPDATE event_reward_allocation SET reward_status = 'FAILED'
+            WHERE event_id = 'daily' AND member_id = 'u-7' AND reward_id = 'points'"],
+        check: "deliveries",
+        names: "pays out nothing that was won",
+    },
+    Forgery {
+        what: "the stock of a game",
+        sql: &["UPDATE event_rewards SET remaining_stock = 100 WHERE event_id = 'wheel' AND reward_id = 'gem'"],
+        check: "stock",
+        names: "wheel: 100 of gem remain",
     },
     Forgery {
         what: "stock",
@@ -461,7 +567,7 @@ fn the_audit_over_http(cluster: &Cluster) {
     let auditor = server.api().with_token(&token("auditor", "AUDITOR"));
     let report = auditor.get("/v1/admin/audit").expect(200).json();
     assert_eq!(report["ok"], true, "{report:#}");
-    assert_eq!(report["checks"].as_array().unwrap().len(), 20);
+    assert_eq!(report["checks"].as_array().unwrap().len(), 25);
     let by_user = as_user(server, 1).get("/v1/admin/audit").expect(403);
     assert_eq!(by_user.code(), "FORBIDDEN");
     let statement = "UPDATE event_lines SET capacity_remaining = 1";

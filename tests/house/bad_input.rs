@@ -86,7 +86,7 @@ fn lists(route: &'static str, path: &str) -> Vec<Case> {
 
 /// The address with this id, whatever it is the id of.
 fn at(route: &str, id: &str) -> String {
-    ["{eventId}", "{userId}", "{requestId}", "{accountId}", "{transferId}"]
+    ["{eventId}", "{userId}", "{requestId}", "{accountId}", "{transferId}", "{allocationId}", "{retryId}"]
         .iter()
         .fold(route.to_owned(), |path, name| path.replace(name, id))
 }
@@ -259,6 +259,8 @@ fn cases() -> Vec<Case> {
     }
     cases.extend(wallet_cases());
     cases.extend(outbox_cases());
+    cases.extend(entry_cases());
+    cases.extend(allocation_cases());
     let close = ("POST", "/v1/admin/events/{eventId}/close");
     cases.push(send(close, "/v1/admin/events/there/close", "", (409, "EVENT_TRANSITION_REFUSED"), None));
     let open = ("POST", "/v1/admin/events/{eventId}/open");
@@ -270,6 +272,66 @@ fn cases() -> Vec<Case> {
         (409, "EVENT_FIELD_FROZEN"),
         None,
     ));
+    cases
+}
+
+fn entry_cases() -> Vec<Case> {
+    let check_in = ("POST", "/v1/events/{eventId}/attendance");
+    let play = ("POST", "/v1/events/{eventId}/plays");
+    let mut cases = Vec::new();
+    for (method, route) in [check_in, play, ("GET", check_in.1), ("GET", "/v1/events/{eventId}/odds")] {
+        cases.extend(missing(method, route, "EVENT_NOT_FOUND"));
+        let at = |event: &str| route.replace("{eventId}", event);
+        let wrong_type = |event: &str| match method {
+            "GET" => get(route, &at(event), 409, "EVENT_WRONG_TYPE", None),
+            _ => send((method, route), &at(event), "", (409, "EVENT_WRONG_TYPE"), None),
+        };
+        cases.extend(["open_1", "lottery"].map(wrong_type));
+        if method == "POST" {
+            cases.push(send((method, route), &at("there"), "", (404, "EVENT_NOT_FOUND"), None));
+        }
+    }
+    cases.push(send(check_in, "/v1/events/future_daily/attendance", "", (409, "EVENT_NOT_OPEN"), None));
+    cases.push(send(play, "/v1/events/future_daily/plays", "", (409, "EVENT_WRONG_TYPE"), None));
+    cases.push(send(play, "/v1/events/open_1/plays", "", (400, "IDEMPOTENCY_KEY_MISSING"), None));
+    cases
+}
+
+fn allocation_cases() -> Vec<Case> {
+    const UNKNOWN: &str = "0192aaaa-bbbb-7ccc-8ddd-eeeeffff0001";
+    let list = "/v1/admin/allocations";
+    let mut cases = lists(list, list);
+    cases.extend(lists("/v1/me/allocations", "/v1/me/allocations"));
+    for (filter, field) in
+        [("status=LOST", "status"), ("eventId=a-b", "eventId"), ("memberId=a%2Fb", "memberId")]
+    {
+        cases.push(get(list, &format!("{list}?{filter}"), 422, "INVALID_FIELDS", Some(field)));
+    }
+    for (method, route, code) in [
+        ("GET", "/v1/admin/allocations/{allocationId}", "ALLOCATION_NOT_FOUND"),
+        ("POST", "/v1/admin/allocations/{allocationId}/retry", "ALLOCATION_NOT_FOUND"),
+        ("POST", "/v1/admin/allocations/{allocationId}/cancel", "ALLOCATION_NOT_FOUND"),
+        ("GET", "/v1/admin/allocations/retries/{retryId}", "RETRY_NOT_FOUND"),
+        ("POST", "/v1/admin/allocations/retries/{retryId}/stop", "RETRY_NOT_FOUND"),
+    ] {
+        cases.extend(missing(method, route, code));
+        let unknown = at(route, UNKNOWN);
+        cases.push(match method {
+            "GET" => get(route, &unknown, 404, code, None),
+            _ => send((method, route), &unknown, "", (404, code), None),
+        });
+    }
+    let retry = ("POST", "/v1/admin/allocations/retry");
+    cases.extend(bodies(retry, retry.1));
+    for (body, field) in [
+        (json!({"status": "SUCCESS"}), "status"),
+        (json!({"status": "LOST"}), "status"),
+        (json!({"eventId": "a-b"}), "eventId"),
+        (json!({"memberId": "a/b"}), "memberId"),
+        (json!({"memberId": 5}), "memberId"),
+    ] {
+        cases.push(send(retry, retry.1, body, NOT_ACCEPTABLE, Some(field)));
+    }
     cases
 }
 
@@ -395,10 +457,15 @@ fn bad_input_is_refused_and_changes_nothing(cluster: &Cluster) {
     lottery["type"] = json!("LOTTERY");
     lottery["lotteryCutoffAt"] = json!(3_900_000_000_000_i64);
     lottery["publicNonceSource"] = json!("a beacon");
-    for body in [drop_body("there"), drop_body("open_1"), over, future, claims, lottery] {
+    let mut future_daily = future.clone();
+    future_daily["eventId"] = json!("future_daily");
+    future_daily["type"] = json!("ATTENDANCE");
+    future_daily["capacityTotal"] = Value::Null;
+    future_daily["attendance"] = json!({"daily": "points"});
+    for body in [drop_body("there"), drop_body("open_1"), over, future, claims, lottery, future_daily] {
         operator.post("/v1/admin/events", &body).expect(201);
     }
-    for open in ["open_1", "future", "claims", "lottery"] {
+    for open in ["open_1", "future", "claims", "lottery", "future_daily"] {
         operator.post(&format!("/v1/admin/events/{open}/open"), &json!({})).expect(200);
     }
     let everything = || {
@@ -408,11 +475,12 @@ fn bad_input_is_refused_and_changes_nothing(cluster: &Cluster) {
             texts(&mut sql, "SELECT event_id || status || name || kind || version FROM events ORDER BY 1");
         let tables = ["core.account", "core.currency", "core.transfer", "integration.idempotency_key"];
         let tables = tables.map(|table| sql.table(table));
-        let counts: Vec<_> = ["event_rewards", "audit_log", "users"]
-            .into_iter()
-            .chain(tables.iter().map(String::as_str))
-            .map(|table| sql.number(&format!("SELECT COUNT(*) FROM {table}")))
-            .collect();
+        let counts: Vec<_> =
+            ["event_rewards", "audit_log", "users", "event_entry", "event_entrants", "allocation_retries"]
+                .into_iter()
+                .chain(tables.iter().map(String::as_str))
+                .map(|table| sql.number(&format!("SELECT COUNT(*) FROM {table}")))
+                .collect();
         (events, counts)
     };
     let before = everything();

@@ -1,8 +1,9 @@
 //! Documents that are made from the code, or that the code must keep true.
 
 use crate::support::{BINARY, Cluster};
-use guerdon_harness::TestEngine;
 use guerdon_harness::api::drop_body;
+use guerdon_harness::{TestEngine, until};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -52,7 +53,17 @@ fn every_metric_is_listed() {
     cluster.operator(0).post("/v1/admin/events", &drop_body("poison")).expect(500);
     let account = crate::wallet::open_account(&cluster.operator(0), "ann", "KRW", 0);
     crate::wallet::deposit(&cluster.operator(0), account, "1", "k").expect(200);
-    let text = cluster.servers[0].api().get("/metrics").expect(200).text;
+    // A reward whose provider is not there, and its points.
+    crate::support::open_drop(&cluster.operator(0), "won", 1);
+    crate::support::as_user(&cluster.servers[0], 1).post("/v1/events/won/requests", &json!({})).expect(202);
+    cluster.operator(0).post("/v1/admin/allocations/retry", &json!({"status": "PENDING"})).expect(202);
+    let api = cluster.servers[0].api();
+    let families =
+        ["guerdon_deliveries_total", "guerdon_provider_breaker_open", "guerdon_allocations_waiting"];
+    until("figures of deliveries", std::time::Duration::from_secs(30), || {
+        families.iter().all(|name| api.metric(name) > 0.5).then_some(())
+    });
+    let text = api.get("/metrics").expect(200).text;
     assert!(text.ends_with("# EOF\n"));
     let mut rows = Vec::new();
     for line in text.lines() {

@@ -88,9 +88,12 @@ fn what_is_committed_arrives_signed_and_in_order(engine: TestEngine, servers: us
         crate::support::as_user(api, number).post("/v1/events/drop/requests", &json!({}))
     });
     assert!(answers.iter().all(|answer| answer.status == 202), "{answers:?}");
+    // Each of the five winners is paid their points: a transfer and a delivery.
+    let all = 1 + 24 + 8 + 5 * 2;
+    until("everything to be written", PATIENCE, || (written(&cluster.database).len() == all).then_some(()));
     until_all_arrived(&cluster, &hook);
     let calls = hook.calls();
-    assert_eq!(calls.len(), 1 + 24 + 8, "each once");
+    assert_eq!(calls.len(), all, "each once");
     assert_in_order(&hook.taken());
     for call in &calls {
         let event = call.json();
@@ -124,7 +127,7 @@ fn what_is_committed_arrives_signed_and_in_order(engine: TestEngine, servers: us
     until("the backlog to be seen to be gone", PATIENCE, || {
         (cluster.metric("guerdon_outbox_backlog") < 0.5).then_some(())
     });
-    assert!((cluster.metric("guerdon_outbox_published_total") - 33.0).abs() < 0.5);
+    assert!((cluster.metric("guerdon_outbox_published_total") - 43.0).abs() < 0.5);
     crate::invariants::check_lines(&cluster.database);
 }
 
@@ -299,7 +302,11 @@ fn a_slow_address_is_not_told_twice() {
         (204, Vec::new())
     });
     let cluster = start(TestEngine::Sqlite, 1, &hook, &[("GUERDON_OUTBOX__LEASE", "1s")]);
-    open_drop(&cluster.operator(0), "drop", 5);
+    let mut body = drop_body("drop");
+    // Nothing to win, so that nothing else is told of.
+    body["rewards"] = json!([]);
+    cluster.operator(0).post("/v1/admin/events", &body).expect(201);
+    cluster.operator(0).post("/v1/admin/events/drop/open", &json!({})).expect(200);
     at_once(80, |number| {
         let api = crate::support::as_user(&cluster.servers[0], number);
         api.post("/v1/events/drop/requests", &json!({})).expect(202);
@@ -509,8 +516,9 @@ fn what_was_sent_is_removed_in_time_and_the_audit_knows() {
         }
         let account = crate::wallet::open_account(&operator(&server), "ann", "KRW", 0);
         crate::wallet::deposit(&operator(&server), account, "5", "k").expect(200);
+        until("all to arrive", PATIENCE, || (hook.taken().len() == 7 + 2 * 2).then_some(()));
         until("all to be gone", PATIENCE, || written(&database).is_empty().then_some(()));
-        assert_eq!(hook.taken().len(), 7);
+        assert_eq!(hook.taken().len(), 11);
         crate::invariants::check_lines(&database);
         let gone = ids(&hook.taken()).into_iter().next().unwrap();
         let answer = operator(&server).post(&format!("/v1/admin/outbox/{gone}/replay"), &json!({}));
@@ -527,6 +535,9 @@ fn every_event_is_as_the_catalogue_has_it() {
     open_and_close(&api, "a");
     open_drop(&api, "b", 1);
     crate::support::as_user(&cluster.servers[0], 1).post("/v1/events/b/requests", &json!({})).expect(202);
+    until("the points to be paid out", PATIENCE, || {
+        hook.taken().iter().any(|event| event["type"] == "ALLOCATION_SUCCEEDED").then_some(())
+    });
     api.post("/v1/admin/events/b/cancel", &json!({})).expect(200);
     let lottery = json!({
         "eventId": "l", "name": "A lottery", "type": "LOTTERY", "startsAt": 1_700_000_000_000_i64,
@@ -540,8 +551,29 @@ fn every_event_is_as_the_catalogue_has_it() {
     let paid =
         crate::wallet::transfer(&payer, &crate::wallet::new_key(&payer), from, to, "1").expect(200).json();
     crate::wallet::refund(&api, paid["transferId"].as_str().unwrap(), "r-1", "{}").expect(200);
-    until("the lottery to be announced", PATIENCE, || {
-        hook.taken().iter().any(|event| event["type"] == "EVENT_ANNOUNCED").then_some(())
+    let somebody = crate::support::as_user(&cluster.servers[0], 1);
+    for (id, kind) in [("daily", "ATTENDANCE"), ("wheel", "RANDOM")] {
+        // Half a unit of a currency that has none: it can never be paid out.
+        let body = json!({
+            "eventId": id, "name": "An event", "type": kind, "startsAt": 1_700_000_000_000_i64,
+            "endsAt": 4_000_000_000_000_i64,
+            "rewards": [{"rewardId": "half", "kind": "POINT", "amount": 0.5, "currency": "KRW"}],
+            "attendance": if kind == "RANDOM" { Value::Null } else { json!({"daily": "half"}) },
+            "random": if kind == "RANDOM" {
+                json!({"prizes": [{"rewardId": "half", "weight": 1}]})
+            } else {
+                Value::Null
+            },
+        });
+        api.post("/v1/admin/events", &body).expect(201);
+        api.post(&format!("/v1/admin/events/{id}/open"), &json!({})).expect(200);
+    }
+    somebody.post("/v1/events/daily/attendance", &json!({})).expect(201);
+    somebody.send("POST", "/v1/events/wheel/plays", &[("idempotency-key", "k")], None).expect(201);
+    let awaited = ["EVENT_ANNOUNCED", "ALLOCATION_SUCCEEDED", "ALLOCATION_FAILED", "ALLOCATION_CANCELLED"];
+    until("the lottery to be announced, and rewards to be given or not", PATIENCE, || {
+        let taken = hook.taken();
+        awaited.iter().all(|name| taken.iter().any(|event| event["type"] == *name)).then_some(())
     });
     until_all_arrived(&cluster, &hook);
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/events.md")).unwrap();

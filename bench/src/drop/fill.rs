@@ -3,7 +3,10 @@
 use crate::load;
 use guerdon_core::idempotency::StoredAnswer;
 use guerdon_core::{EventId, UserId};
-use guerdon_engine::{Clock, Engine, EngineMetrics, EngineOptions, KeyOptions, OutboxOptions, UnknownUsers};
+use guerdon_engine::{
+    AllocationOptions, Clock, Engine, EngineMetrics, EngineOptions, KeyOptions, OutboxOptions, Outside,
+    UnknownUsers,
+};
 use guerdon_store::{Database, Stopwatch, Store, StoreMetrics, StoreOptions};
 use prometheus_client::registry::Registry;
 use std::ops::Range;
@@ -32,7 +35,12 @@ pub(super) fn fill(
         unknown_users: UnknownUsers::Accept,
         requests_ttl: Duration::from_hours(24),
         requests_ttl_after_event: Duration::from_hours(24),
-        allocations_lease: Duration::from_mins(1),
+        allocations: AllocationOptions {
+            retry_delay: Duration::from_mins(5),
+            retry_interval: Duration::from_mins(1),
+            max_attempts: 10,
+            lease: Duration::from_mins(1),
+        },
         keys: KeyOptions {
             ttl: Duration::from_mins(20),
             lease: Duration::from_mins(1),
@@ -48,8 +56,9 @@ pub(super) fn fill(
     };
     let metrics = EngineMetrics::register(&mut registry);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let engine =
-        runtime.block_on(Engine::start(store, clock, options, None, metrics)).map_err(|e| e.to_string())?;
+    let engine = runtime
+        .block_on(Engine::start(store, clock, options, Outside::default(), metrics))
+        .map_err(|e| e.to_string())?;
     let next = Arc::new(AtomicU32::new(people.start));
     let (end, event) = (people.end, EventId::parse(event)?);
     runtime.block_on(async {

@@ -1,9 +1,9 @@
 //! Providers over HTTP: services that deliver rewards, each call signed as Standard Webhooks has it.
 
+use crate::Now;
 use crate::address::Reach;
 use crate::http::{self, retry_after, root_cause};
 use crate::webhook::Secrets;
-use crate::Now;
 use guerdon_core::allocations::Answer;
 use guerdon_core::allocations::answer::Found;
 use guerdon_core::events::settings::RewardKindName;

@@ -121,7 +121,6 @@ named! {
 }
 
 impl TransferKind {
-
     /// What others are told.
     pub const fn message(self) -> &'static str {
         match self {

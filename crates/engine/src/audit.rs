@@ -5,6 +5,7 @@
 //! way, such as a draw that is being settled, is checked as far as it has come.
 
 mod check;
+mod entries;
 mod line;
 mod tables;
 mod wallet;
@@ -56,6 +57,7 @@ enum Phase {
     Allocations {
         after: Vec<u8>,
     },
+    Entries(Box<entries::EntryScan>),
     Sums,
     Books(Box<wallet::BookScan>),
     Transfers {
@@ -77,7 +79,8 @@ impl Phase {
             }
             Self::Events { .. } => Self::Outbox { after: Vec::new() },
             Self::Outbox { .. } => Self::Allocations { after: Vec::new() },
-            Self::Allocations { .. } => Self::Sums,
+            Self::Allocations { .. } => Self::Entries(Box::default()),
+            Self::Entries(_) => Self::Sums,
             Self::Sums => Self::Books(Box::default()),
             Self::Books(_) => Self::Transfers { after: Vec::new() },
             Self::Transfers { .. } => Self::Keys { after: Default::default() },
@@ -113,6 +116,7 @@ impl Audit {
             Phase::Events { after } => self.look_at_events(tx, &after),
             Phase::Outbox { after } => self.look_at_outbox(tx, &after),
             Phase::Allocations { after } => self.look_at_allocations(tx, &after),
+            Phase::Entries(scan) => self.look_at_entries(tx, *scan),
             Phase::Sums => self.look_at_sums(tx),
             Phase::Books(scan) => self.look_at_books(tx, *scan),
             Phase::Transfers { after } => self.look_at_transfers(tx, &after),
@@ -134,6 +138,7 @@ impl Audit {
             Phase::Events { .. } => "events",
             Phase::Outbox { .. } => "the outbox",
             Phase::Allocations { .. } => "allocations",
+            Phase::Entries(_) => "entries",
             Phase::Sums | Phase::Books(_) => "accounts",
             Phase::Transfers { .. } => "transfers",
             Phase::Keys { .. } => "idempotency keys",

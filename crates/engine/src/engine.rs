@@ -99,8 +99,7 @@ impl Engine {
         let Outside { sink, providers } = outside;
         let publishing = if sink.is_some() { Publishing::Broker } else { Publishing::Nobody };
         let deliveries = Arc::new(Deliveries::new(options.allocations, providers));
-        let intake =
-            Arc::new(Intake::new(&options, store.engine(), publishing, Arc::clone(&deliveries)));
+        let intake = Arc::new(Intake::new(&options, store.engine(), publishing, Arc::clone(&deliveries)));
         let (watch, draws) = (Watch::default(), UnderWay::default());
         let keys = Arc::new(Keys::new(options.keys, metrics.clone(), timed_out));
         let desk = Arc::new(Desk::new(Arc::clone(&keys), publishing));
@@ -140,7 +139,11 @@ impl Engine {
             engine.end_cancelled_lines().await;
             engine.end_cancelled_allocations().await;
         });
-        engine.every("retries", CANCELLED_INTERVAL, |engine| async move { engine.go_on_with_retries().await });
+        engine.every(
+            "retries",
+            CANCELLED_INTERVAL,
+            |engine| async move { engine.go_on_with_retries().await },
+        );
         engine.start_deliveries();
         engine.every("missing_providers", MISSING_INTERVAL, Self::find_missing_providers);
         engine.every("draws", DRAWS_INTERVAL, Self::advance_draws);

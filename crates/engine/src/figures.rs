@@ -1,8 +1,8 @@
 //! Figures that have to be looked up: how far what follows the transactions is behind them.
 
 use crate::engine::Engine;
-use guerdon_core::Timestamp;
 use crate::metrics::ProviderLabels;
+use guerdon_core::Timestamp;
 use guerdon_store::allocations::moving;
 use guerdon_store::outbox;
 use guerdon_store::wallet::ledger;

@@ -36,8 +36,8 @@ pub use consume::{
 };
 pub use draws::DrawHead;
 pub use engine::{Engine, EngineOptions, Outside};
-pub use entropy::Entropy;
 pub use entries::{Calendar, CheckedIn, Played};
+pub use entropy::Entropy;
 pub use events::EventFilter;
 pub use failure::Failure;
 pub use guerdon_store::Stopwatch;

@@ -9,7 +9,9 @@ pub(crate) use read::Source;
 pub(crate) use table::DEVELOPMENT_SECRET;
 
 use guerdon_connect::{ProviderOptions, Reach, Secrets};
-use guerdon_engine::{AllocationOptions, ConsumerOptions, EngineOptions, KeyOptions, OutboxOptions, UnknownUsers};
+use guerdon_engine::{
+    AllocationOptions, ConsumerOptions, EngineOptions, KeyOptions, OutboxOptions, UnknownUsers,
+};
 use guerdon_server::{AuthOptions, HttpOptions};
 use guerdon_store::{Database, StoreOptions};
 use read::Values;
@@ -249,7 +251,11 @@ fn providers(values: &Values) -> Result<Vec<ProviderOptions>, SettingsError> {
         let url = required(values, &key("url"), &format!("the provider {name}"))?;
         if BUILT_IN.contains(&name.as_str()) {
             let source = values.source(&key("url"));
-            return Err(SettingsError::bad(&key("url"), &source, "names what is part of the house: choose another name"));
+            return Err(SettingsError::bad(
+                &key("url"),
+                &source,
+                "names what is part of the house: choose another name",
+            ));
         }
         let secrets = secrets(values, &key("secret"))?;
         let timeout = value::duration(&values.text_or_default(&key("timeout"))).unwrap_or_default();

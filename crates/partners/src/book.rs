@@ -38,10 +38,10 @@ impl Book {
             return Granted::Barred;
         }
         let number = self.applied.len() + 1;
-        let entry = self.applied.entry(wanted.idempotency_key.clone()).or_insert_with(|| Applied {
-            transaction_id: format!("tx-{number}"),
-            ..wanted
-        });
+        let entry = self
+            .applied
+            .entry(wanted.idempotency_key.clone())
+            .or_insert_with(|| Applied { transaction_id: format!("tx-{number}"), ..wanted });
         entry.calls += 1;
         if entry.revoked { Granted::Barred } else { Granted::Applied(entry.transaction_id.clone()) }
     }

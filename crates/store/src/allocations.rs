@@ -143,7 +143,7 @@ fn uuid(row: &Row<'_>, column: usize) -> Result<[u8; 16], Fault> {
 }
 
 /// Reads a row of `allocation_columns!`.
-fn allocation(row: &Row<'_>) -> Result<Allocation, Fault> {
+pub(crate) fn allocation(row: &Row<'_>) -> Result<Allocation, Fault> {
     let id = AllocationId::from_bytes(uuid(row, 0)?);
     let odd = |what: &str| Fault::inconsistent(format!("the allocation {id}: {what}"));
     let cause = match (row.optional_blob(3)?.is_some(), row.optional_blob(4)?.is_some()) {

@@ -1,19 +1,22 @@
 //! What the audit looks at: pages of each table, in the order in which they are stored, each by a short statement.
 
+pub mod entries;
 pub mod postgres;
 pub mod user_index;
 pub mod wallet;
 
+use crate::allocations::{allocation, allocation_columns};
 use crate::database::Engine;
 use crate::fault::Fault;
 use crate::outbox::listing::swept_before;
 use crate::param::{Param, Row};
 use crate::statement::statements;
 use crate::tx::Tx;
+use guerdon_core::allocations::Allocation;
 use guerdon_core::audit::StoredLine;
 use guerdon_core::draw::{DrawState, Hash};
 use guerdon_core::outbox::MessageId;
-use guerdon_core::requests::{Line, LineKey, RequestId};
+use guerdon_core::requests::Line;
 use guerdon_core::{EventId, Timestamp};
 use serde::Deserialize;
 use std::collections::HashSet;
@@ -58,8 +61,8 @@ statements! {
         WHERE allocation_id = ANY(CAST($1 AS BYTEA[]))";
     OUTBOX = "SELECT event_id, aggregate_type, aggregate_id, event_type, sequence, status, deadline
         FROM integration.outbox_events WHERE event_id > $1 ORDER BY event_id LIMIT $2";
-    ALLOCATIONS = "SELECT allocation_id, event_id, reward_id, reward_status, deadline, request_id
-        FROM event_reward_allocation WHERE allocation_id > $1 ORDER BY allocation_id LIMIT $2";
+    ALLOCATIONS = concat!("SELECT ", allocation_columns!(), ", deadline
+        FROM event_reward_allocation WHERE allocation_id > $1 ORDER BY allocation_id LIMIT $2");
     LOG = "SELECT sequence, at, actor, request_id, action, target_type, target_id, before_json, after_json, hash
         FROM audit_log WHERE sequence > $1 AND sequence <= $2 ORDER BY sequence LIMIT $3";
     LOG_ENDS = "SELECT (SELECT value FROM counters WHERE name = 'audit_log'),
@@ -199,28 +202,12 @@ pub fn outbox_page(tx: &mut Tx<'_>, after: &[u8], limit: i64) -> Result<Vec<Outb
     })
 }
 
-#[derive(Clone, Debug)]
-pub struct AllocationRow {
-    pub id: [u8; 16],
-    pub event_id: String,
-    pub reward_id: String,
-    pub status: String,
-    pub deadline: Option<Timestamp>,
-    /// The place in line that won it, if a place in line did.
-    pub place: Option<LineKey>,
-}
+/// An allocation, and until when somebody has it.
+pub type AllocationAt = (Allocation, Option<Timestamp>);
 
-pub fn allocations_page(tx: &mut Tx<'_>, after: &[u8], limit: i64) -> Result<Vec<AllocationRow>, Fault> {
+pub fn allocations_page(tx: &mut Tx<'_>, after: &[u8], limit: i64) -> Result<Vec<AllocationAt>, Fault> {
     tx.query(&ALLOCATIONS, &[Param::Blob(after), limit.into()], |row| {
-        let request = row.optional_blob(5)?.and_then(|blob| <[u8; 16]>::try_from(blob).ok());
-        Ok(AllocationRow {
-            id: id(row, 0)?,
-            event_id: row.text(1)?.into(),
-            reward_id: row.text(2)?.into(),
-            status: row.text(3)?.into(),
-            deadline: row.optional_timestamp(4)?,
-            place: request.and_then(|bytes| RequestId::from_bytes(bytes).place()),
-        })
+        Ok((allocation(row)?, row.optional_timestamp(19)?))
     })
 }
 

@@ -17,6 +17,8 @@ macro_rules! entry_columns {
     };
 }
 
+pub(crate) use entry_columns;
+
 statements! {
     LOCK_EVENT = "SELECT event_id FROM events WHERE event_id = $1",
         postgres: "SELECT CAST(pg_advisory_xact_lock_shared(hashtextextended($1, 0)) AS TEXT)";
@@ -60,21 +62,27 @@ pub fn hold_event(tx: &mut Tx<'_>, event_id: &EventId) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Where people stand, held until the transaction ends. They are named in their order, each once.
+/// Where people stand, held until the transaction ends. They are named in their order, each once. Somebody who is to
+/// have an entry and has none yet can only be held where they have a row, which is made.
 pub fn hold<'u>(
     tx: &mut Tx<'_>,
     event_id: &EventId,
     members: &[&'u str],
+    make: bool,
 ) -> Result<HashMap<&'u str, Standing>, Fault> {
     let mut rows = Vec::with_capacity(members.len());
     if tx.engine() == Engine::Postgres {
         let params = [event_id.as_str().into(), Param::Texts(members)];
-        tx.execute(&MAKE, &params)?;
+        if make {
+            tx.execute(&MAKE, &params)?;
+        }
         rows = tx.query(&STAND, &params, |row| Ok((row.text(0)?.to_owned(), standing(row, 1)?)))?;
     } else {
         for member in members {
             let params = [event_id.as_str().into(), (*member).into()];
-            rows.extend(tx.query_one(&STAND, &params, |row| Ok((row.text(0)?.to_owned(), standing(row, 1)?)))?);
+            rows.extend(
+                tx.query_one(&STAND, &params, |row| Ok((row.text(0)?.to_owned(), standing(row, 1)?)))?,
+            );
         }
     }
     let found: HashMap<_, _> = rows.into_iter().collect();
@@ -191,12 +199,7 @@ fn key(entry: &Entry) -> &str {
 pub type Found = (String, Entry);
 
 /// The first entry of somebody's on a day.
-pub fn on_day(
-    tx: &mut Tx<'_>,
-    event_id: &EventId,
-    member: &str,
-    day: Day,
-) -> Result<Option<Entry>, Fault> {
+pub fn on_day(tx: &mut Tx<'_>, event_id: &EventId, member: &str, day: Day) -> Result<Option<Entry>, Fault> {
     let params = [event_id.as_str().into(), member.into(), day.number().into()];
     Ok(tx.query_one(&ON_DAY, &params, entry)?.map(|(_, entry)| entry))
 }
@@ -212,7 +215,7 @@ pub fn days(tx: &mut Tx<'_>, event_id: &EventId, member: &UserId, limit: i64) ->
     tx.query(&DAYS, &params, |row| Ok(Day::from_number(row.int(0)?)))
 }
 
-fn entry(row: &Row<'_>) -> Result<Found, Fault> {
+pub(crate) fn entry(row: &Row<'_>) -> Result<Found, Fault> {
     let id = row.blob(0)?.try_into().map_err(|_| Fault::inconsistent("an id of the wrong length"))?;
     let play = match (row.optional_int(8)?, row.optional_int(9)?) {
         (Some(odds_version), Some(drawn)) => Some(Play {

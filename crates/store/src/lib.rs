@@ -54,6 +54,7 @@ pub fn statements(engine: Engine) -> Vec<&'static Statement> {
         allocations::moving::STATEMENTS,
         allocations::retries::STATEMENTS,
         audit::STATEMENTS,
+        audit::entries::STATEMENTS,
         audit::wallet::STATEMENTS,
         audit_log::STATEMENTS,
         clock::STATEMENTS,

@@ -6,11 +6,19 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It answered.
-    Status { status: u16, transaction_id: Option<String>, retry_after_ms: Option<i64> },
+    Status {
+        status: u16,
+        transaction_id: Option<String>,
+        retry_after_ms: Option<i64>,
+    },
     /// Nobody was there: nothing was sent.
-    Refused { reason: String },
+    Refused {
+        reason: String,
+    },
     /// Something was sent, and the connection was lost.
-    Lost { reason: String },
+    Lost {
+        reason: String,
+    },
     TimedOut,
     /// There is no such provider in our settings.
     Missing,
@@ -27,14 +35,25 @@ pub enum Sent {
 /// What is known after a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    Applied { transaction_id: Option<String> },
+    Applied {
+        transaction_id: Option<String>,
+    },
     /// Asked again under the same key.
-    Unknown { reason: String },
-    NotApplied { reason: String, retry_after_ms: Option<i64> },
+    Unknown {
+        reason: String,
+    },
+    NotApplied {
+        reason: String,
+        retry_after_ms: Option<i64>,
+    },
     /// The provider does not know us, or we call it wrongly.
-    Misconfigured { reason: String },
+    Misconfigured {
+        reason: String,
+    },
     /// No retry would mend it.
-    Refused { reason: String },
+    Refused {
+        reason: String,
+    },
     /// It was taken back, or will never be given.
     Revoked,
 }
@@ -66,7 +85,9 @@ pub fn judge(sent: Sent, answer: Answer) -> Outcome {
 /// What a look at a key has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    Applied { transaction_id: Option<String> },
+    Applied {
+        transaction_id: Option<String>,
+    },
     NotApplied,
     /// The provider has no such call.
     CannotTell,

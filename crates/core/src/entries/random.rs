@@ -130,7 +130,11 @@ mod tests {
         assert_eq!(numbers.next(), None);
         assert_eq!(below(1, || 7), 0);
         let mut once = [u64::MAX].into_iter();
-        assert_eq!(below(1 << 32, || once.next().unwrap()), (1 << 32) - 1, "a power of two has none left over");
+        assert_eq!(
+            below(1 << 32, || once.next().unwrap()),
+            (1 << 32) - 1,
+            "a power of two has none left over"
+        );
     }
 
     #[test]

@@ -54,10 +54,7 @@ impl Deliveries {
     }
 
     pub(super) fn rules(&self) -> Rules {
-        Rules {
-            retry_delay_ms: millis(self.options.retry_delay),
-            max_attempts: self.options.max_attempts,
-        }
+        Rules { retry_delay_ms: millis(self.options.retry_delay), max_attempts: self.options.max_attempts }
     }
 
     /// Tells a provider's lane of allocations that were just committed.
@@ -143,7 +140,12 @@ impl Lane {
             Turned::Nothing => return,
             Turned::Opened { until } => {
                 let seconds = until.millis_since(now) / 1_000;
-                tracing::warn!(provider = self.name, ?outcome, seconds, "the provider is left alone for a while");
+                tracing::warn!(
+                    provider = self.name,
+                    ?outcome,
+                    seconds,
+                    "the provider is left alone for a while"
+                );
             }
             Turned::Closed => tracing::info!(provider = self.name, "the provider works again"),
         }

@@ -28,8 +28,7 @@ pub(super) fn tell<'a>(
         });
     }
     for (event_type, events) in by_type {
-        let batch =
-            outbox::Batch { aggregate_type: "ALLOCATION", event_type, created_at: now, publishing };
+        let batch = outbox::Batch { aggregate_type: "ALLOCATION", event_type, created_at: now, publishing };
         outbox::append(tx, batch, &events)?;
     }
     Ok(())

@@ -44,7 +44,7 @@ struct Ended {
 pub(super) async fn run(engine: &Weak<Engine>, lane: &Arc<Lane>) {
     let (finished, mut ended) = mpsc::unbounded_channel::<Ended>();
     let mut under_way = 0_usize;
-    let mut look = Look::now();
+    let (mut look, mut heal) = (Look::now(), Look::now());
     let mut unwritten: Vec<Ended> = Vec::new();
     loop {
         let Some(strong) = engine.upgrade() else { return };
@@ -61,6 +61,9 @@ pub(super) async fn run(engine: &Weak<Engine>, lane: &Arc<Lane>) {
         let now = strong.now();
         let most = lane.provider.as_ref().map_or(MISSING_CONCURRENCY, |provider| provider.concurrency());
         let room = lane.room(now, under_way, most);
+        if room == 0 && under_way == 0 && heal.is_due(now) {
+            heal_lapsed(&strong, lane, &mut heal).await;
+        }
         let wanted = find_work(&strong, lane, room, &mut look).await;
         if unwritten.is_empty() && wanted.is_empty() {
             let pause = match lane.wakes_at().filter(|at| *at > now) {
@@ -112,6 +115,33 @@ pub(super) async fn run(engine: &Weak<Engine>, lane: &Arc<Lane>) {
                 tokio::time::sleep(RETRY).await;
             }
         }
+    }
+}
+
+/// While a provider is left alone, what somebody had taken up who is gone is at least not held by them any more.
+async fn heal_lapsed(engine: &Engine, lane: &Lane, heal: &mut Look) {
+    let (now, name) = (engine.now(), lane.name.clone());
+    let limit = i64::try_from(BATCH).unwrap_or(i64::MAX);
+    let Ok(ids) = engine.read_first(move |tx| moving::lapsed(tx, &name, now, limit)).await else { return };
+    heal.looked(ids.len(), BATCH, now, engine.deliveries.options.retry_interval);
+    if !ids.is_empty()
+        && let Err(failure) = engine.commit(Lapse { ids }).await
+    {
+        tracing::debug!(provider = lane.name, %failure, "leases that ended are looked at later");
+    }
+}
+
+struct Lapse {
+    ids: Vec<AllocationId>,
+}
+
+impl Command for Lapse {
+    type Output = u64;
+    const NAME: &'static str = "lapse_deliveries";
+    const PRIORITY: Priority = Priority::Background;
+
+    fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<u64>, Fault> {
+        each(batch, |lapse| moving::lapse(tx, &lapse.ids))
     }
 }
 
@@ -272,8 +302,11 @@ impl Step {
     fn run(&self, tx: &mut Tx<'_>) -> Result<Taken, Fault> {
         let settled = self.settle(tx)?;
         let deadline = tx.now().plus_millis(self.lease_ms);
-        let rows =
-            if self.wanted.is_empty() { Vec::new() } else { moving::take(tx, &self.wanted, &self.worker, deadline)? };
+        let rows = if self.wanted.is_empty() {
+            Vec::new()
+        } else {
+            moving::take(tx, &self.wanted, &self.worker, deadline)?
+        };
         let mut known: HashMap<EventId, Arc<Event>> = HashMap::new();
         let mut taken = Vec::with_capacity(rows.len());
         for row in rows {
@@ -331,7 +364,8 @@ fn late(mut row: Allocation, ended: &Ended) -> Option<Allocation> {
     }
     tracing::error!(allocation_id = %row.id, "applied after it was cancelled");
     row.transaction_id.clone_from(transaction_id);
-    row.trouble = Some(Trouble::new("APPLIED_AFTER_CANCEL", "the provider applied it after it was cancelled"));
+    row.trouble =
+        Some(Trouble::new("APPLIED_AFTER_CANCEL", "the provider applied it after it was cancelled"));
     Some(row)
 }
 

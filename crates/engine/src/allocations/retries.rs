@@ -163,7 +163,10 @@ impl Go {
         let id = |text: &Option<String>| text.clone();
         let filter = AllocationFilter {
             status: Some(retry.filter.status),
-            event_id: id(&retry.filter.event_id).map(EventId::parse).transpose().map_err(Fault::Inconsistent)?,
+            event_id: id(&retry.filter.event_id)
+                .map(EventId::parse)
+                .transpose()
+                .map_err(Fault::Inconsistent)?,
             member_id: id(&retry.filter.member_id)
                 .map(UserId::parse)
                 .transpose()

@@ -169,7 +169,9 @@ fn plan(tx: &mut Tx<'_>, rows: &[Allocation]) -> Result<Vec<Plan>, Fault> {
                     owned.insert((row.member_id.as_str().to_owned(), currency.clone()), account.id);
                     account.id
                 }
-                Opened::OtherScale(_) => return Err(Fault::Inconsistent("a scale that nobody asked for".into())),
+                Opened::OtherScale(_) => {
+                    return Err(Fault::Inconsistent("a scale that nobody asked for".into()));
+                }
             },
         };
         let (scale, issue) = match currencies.get(&currency) {

@@ -10,6 +10,8 @@ pub(super) struct Finding {
     pub(super) checked: u64,
     failed: u64,
     named: Vec<String>,
+    /// What was measured, for whoever reads the report.
+    noted: Vec<String>,
 }
 
 impl Finding {
@@ -28,10 +30,21 @@ impl Finding {
         }
     }
 
+    /// Adds something to the report that was measured.
+    pub(super) fn note(&mut self, what: String) {
+        if self.noted.len() < NAMED_MAX {
+            self.noted.push(what);
+        }
+    }
+
     fn check(self, name: &'static str, promise: &str) -> Check {
         let ok = self.failed == 0;
-        let detail =
+        let mut detail =
             if ok { promise.to_owned() } else { format!("does not hold ({} found): {promise}", self.failed) };
+        for noted in &self.noted {
+            detail.push_str("; ");
+            detail.push_str(noted);
+        }
         Check { name, ok, checked: self.checked, detail, failures: self.named }
     }
 }
@@ -61,6 +74,11 @@ checks! {
     request_messages "every decided request has exactly one message in the outbox, and no message is about another";
     event_messages "every opening, closing, announcement and cancellation has exactly one message in the outbox";
     allocations "every winner has one allocation of each reward, and nobody else has any";
+    allocation_keys "every allocation has the one key that its reward, its winner and what won it make";
+    entries "every check-in and play follows from those before it, within the limits of its event";
+    entry_rewards "every check-in and play has the allocations of what it gave";
+    odds "every play was drawn by the odds in force, and what was drawn fits them";
+    deliveries "every reward that the wallet paid out has its one transfer, and no transfer pays out anything else";
     stock "stock + granted + held = total, for each limited reward";
     money "the balances of each currency sum to zero with its issue account";
     account_entries "each balance is what its entries come to, and no entry is missing";

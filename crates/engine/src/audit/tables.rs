@@ -3,6 +3,7 @@
 use super::line::{is_before_announcement, told_of, user_hash};
 use super::{Audit, Phase};
 use guerdon_core::Timestamp;
+use guerdon_core::allocations::{AllocationStatus, Cause};
 use guerdon_core::audit::{BEFORE_THE_FIRST, chained};
 use guerdon_core::draw::Hash;
 use guerdon_core::requests::LineKey;
@@ -192,15 +193,18 @@ impl Audit {
 
     pub(super) fn look_at_allocations(&mut self, tx: &mut Tx<'_>, after: &[u8]) -> Result<Phase, Fault> {
         let page = audit::allocations_page(tx, after, ROWS)?;
-        let Some(after) = page.last().map(|allocation| allocation.id.to_vec()) else {
+        let Some(after) = page.last().map(|(allocation, _)| allocation.id.as_bytes().to_vec()) else {
             self.compare_allocations(tx)?;
-            return Ok(Phase::Sums);
+            return Ok(Phase::Entries(Box::default()));
         };
         self.looked_at += u64::try_from(page.len()).unwrap_or(0);
-        for allocation in page {
-            let taken = allocation.status == "PROCESSING";
-            self.look_at_lease(taken, allocation.deadline, &allocation.id, "allocation");
-            let Some(place) = allocation.place else { continue };
+        let (page, deadlines): (Vec<_>, Vec<_>) = page.into_iter().unzip();
+        self.look_at_deliveries(tx, &page)?;
+        for (allocation, deadline) in page.into_iter().zip(deadlines) {
+            let taken = allocation.status == AllocationStatus::Processing;
+            self.look_at_lease(taken, deadline, allocation.id.as_bytes(), "allocation");
+            let Cause::Request(request) = allocation.cause else { continue };
+            let Some(place) = request.place() else { continue };
             let Some(line) = self.lines.get(&place.event_key()) else { continue };
             if place.position() > line.written {
                 if is_before_announcement(&line.at) {
@@ -208,13 +212,13 @@ impl Audit {
                 }
                 continue;
             }
-            let known = line.at.rewards.iter().any(|reward| reward.id == allocation.reward_id)
-                && line.at.event_id.as_str() == allocation.event_id;
+            let known = line.at.rewards.iter().any(|reward| reward.id == allocation.reward_id.as_str())
+                && line.at.event_id == allocation.event_id;
             let reward = &allocation.reward_id;
             self.checks.allocations.expect(known, || format!("{} gives no {reward}", line.at.event_id));
-            let totals = self.totals.0.entry((place.event_key(), allocation.reward_id)).or_default();
+            let totals = self.totals.0.entry((place.event_key(), allocation.reward_id.into())).or_default();
             totals.0 += 1;
-            totals.1 += i64::from(allocation.status == "CANCELLED");
+            totals.1 += i64::from(allocation.status == AllocationStatus::Cancelled);
         }
         Ok(Phase::Allocations { after })
     }

@@ -107,8 +107,8 @@ fn check_in_all(tx: &mut Tx<'_>, people: &[&CheckIn]) -> Result<Vec<Outcome>, Fa
     let now = tx.now();
     let today = Day::of(now, time_zone).ok_or_else(|| no_zone(&event))?;
     let members = super::members(people.iter().map(|check| &check.user_id));
-    let standings = entries::hold(tx, &event.id, &members)?;
     let admission = check_open(&event, now).err();
+    let standings = entries::hold(tx, &event.id, &members, admission.is_none())?;
     let mut stock = Stock::default();
     let (mut moved, mut written, mut given) = (Vec::new(), Vec::new(), Vec::new());
     let mut new: HashMap<&str, Entry> = HashMap::new();
@@ -162,8 +162,7 @@ fn check_in_all(tx: &mut Tx<'_>, people: &[&CheckIn]) -> Result<Vec<Outcome>, Fa
         let member = check.user_id.as_str();
         answers.push(match new.get(member) {
             Some(entry) => {
-                let allocations =
-                    made.iter().filter(|row| row.member_id == check.user_id).cloned().collect();
+                let allocations = made.iter().filter(|row| row.member_id == check.user_id).cloned().collect();
                 Ok(CheckedIn { entry: entry.clone(), duplicate: entry.id != check.entry_id, allocations })
             }
             None => again(tx, &event, (member, today), standings.get(member), admission.as_ref())?,

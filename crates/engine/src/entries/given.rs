@@ -20,7 +20,12 @@ pub(super) struct Stock {
 
 impl Stock {
     /// Takes one grant of a reward; false where there is not enough.
-    pub(super) fn take(&mut self, tx: &mut Tx<'_>, event: &Event, reward_id: &RewardId) -> Result<bool, Fault> {
+    pub(super) fn take(
+        &mut self,
+        tx: &mut Tx<'_>,
+        event: &Event,
+        reward_id: &RewardId,
+    ) -> Result<bool, Fault> {
         let Some(reward) = event.settings.reward(reward_id) else { return Ok(false) };
         if reward.total_stock.is_none() {
             return Ok(true);
@@ -45,7 +50,9 @@ impl Stock {
     pub(super) fn write(self, tx: &mut Tx<'_>, event: &Event) -> Result<(), Fault> {
         for (reward_id, count) in self.taken {
             if !allocations::take_stock(tx, &event.id, &reward_id, count)? {
-                return Err(Fault::Inconsistent(format!("the stock of {reward_id} changed while it was held")));
+                return Err(Fault::Inconsistent(format!(
+                    "the stock of {reward_id} changed while it was held"
+                )));
             }
         }
         Ok(())

@@ -116,8 +116,8 @@ fn play_all(tx: &mut Tx<'_>, people: &[&PlayOnce]) -> Result<Vec<Outcome>, Fault
         limits: (*per_day, *per_user),
     };
     let members = super::members(people.iter().map(|play| &play.user_id));
-    let mut standings = entries::hold(tx, &event.id, &members)?;
     let admission = check_open(&event, now);
+    let mut standings = entries::hold(tx, &event.id, &members, admission.is_ok())?;
     let mut stock = Stock::default();
     let mut written: Vec<(&str, Entry)> = Vec::new();
     let mut moved: HashSet<&str> = HashSet::new();
@@ -175,9 +175,7 @@ fn play_all(tx: &mut Tx<'_>, people: &[&PlayOnce]) -> Result<Vec<Outcome>, Fault
     for (person, turn) in people.iter().zip(turns) {
         answers.push(match turn {
             Turn::Ended(outcome) => outcome,
-            Turn::SameAs(first) => {
-                answers[first].clone().map(|played| Played { duplicate: true, ..played })
-            }
+            Turn::SameAs(first) => answers[first].clone().map(|played| Played { duplicate: true, ..played }),
             Turn::Played(index) => {
                 let entry = written[index].1.clone();
                 let allocation = made.remove(&key::of_play(&event.id, &person.user_id, entry.id));
@@ -233,7 +231,8 @@ fn find(tx: &mut Tx<'_>, event: &Event, person: &PlayOnce) -> Result<Option<Outc
     let member = person.user_id.as_str();
     let Some((event_id, entry)) = entries::by_key(tx, member, person.key.as_str())? else { return Ok(None) };
     let Some(play) = entry.play.clone().filter(|_| event_id == event.id.as_str()) else {
-        let detail = format!("the first request with this key played {event_id}; this one was not carried out");
+        let detail =
+            format!("the first request with this key played {event_id}; this one was not carried out");
         let rejection = Rejection::new(Code::IdempotencyHashMismatch, detail);
         return Ok(Some(Err(Advice::NewKey.on(rejection))));
     };

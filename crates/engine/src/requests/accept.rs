@@ -205,7 +205,8 @@ fn join(
         intake.index.joins(tx, rows[0].key, &rows[0].user_id);
     }
     for (index, row) in newcomers.into_iter().zip(rows) {
-        let won = if row.state.status() == ResultCode::Success.status() { won.clone() } else { Won::default() };
+        let won =
+            if row.state.status() == ResultCode::Success.status() { won.clone() } else { Won::default() };
         places[index] = Place::Joined(Applied { won, ..applied(event, line, row, false) });
     }
     Ok(())

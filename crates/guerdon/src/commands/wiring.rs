@@ -3,7 +3,8 @@
 use super::complain;
 use crate::settings::{ConsumeSettings, Service, Settings, SinkSettings, WebhookSettings};
 use guerdon_connect::{
-    HttpProvider, KafkaSink, KafkaSource, Now, RabbitSink, RabbitSource, Secrets, Webhook, WebhookHandler, WebhookSink,
+    HttpProvider, KafkaSink, KafkaSource, Now, RabbitSink, RabbitSource, Secrets, Webhook, WebhookHandler,
+    WebhookSink,
 };
 use guerdon_engine::{Clock, Handler, LogHandler, Provider, Sink, Source};
 use std::sync::Arc;

@@ -85,13 +85,18 @@ pub fn lock_open(
     tx.query(&OPEN_FORWARD, &params(filter, &after, limit), allocation)
 }
 
-/// What an entry gave.
+/// What an entry gave, in that order.
 pub fn of_entry(tx: &mut Tx<'_>, member_id: &str, entry: RequestId) -> Result<Vec<Allocation>, Fault> {
     // Their ids are made from the entry's.
     let (mut first, mut last) = (*entry.as_bytes(), *entry.as_bytes());
     (first[6], first[7]) = (first[6] & 0xf0, 0);
     (last[6], last[7]) = (last[6] | 0x0f, 0xff);
-    let params =
-        [member_id.into(), Param::Blob(&first), Param::Blob(&last), Param::Blob(entry.as_bytes())];
-    tx.query(&OF_ENTRY, &params, allocation)
+    let params = [member_id.into(), Param::Blob(&first), Param::Blob(&last), Param::Blob(entry.as_bytes())];
+    let mut found = tx.query(&OF_ENTRY, &params, allocation)?;
+    let ordinal = |row: &Allocation| {
+        let (own, of) = (row.id.as_bytes(), entry.as_bytes());
+        [own[6] ^ of[6], own[7] ^ of[7]]
+    };
+    found.sort_by_key(ordinal);
+    Ok(found)
 }

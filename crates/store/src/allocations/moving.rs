@@ -52,6 +52,11 @@ statements! {
         postgres: concat!("SELECT ", allocation_columns!(), " FROM event_reward_allocation
         WHERE event_id = $1 AND reward_status IN ('PENDING', 'FAILED', 'PROCESSING') AND cancel_requested_at IS NULL
         ORDER BY allocation_id LIMIT $2 FOR UPDATE");
+    LAPSED = concat!("SELECT allocation_id FROM event_reward_allocation WHERE provider = $1 AND next_retry_at <= $2
+        AND reward_status = 'PROCESSING' AND ", due!(), " ORDER BY next_retry_at LIMIT $3");
+    LAPSE = "UPDATE event_reward_allocation SET reward_status = 'FAILED', outcome_unknown = 1, epoch = epoch + 1,
+            worker_id = NULL, deadline = NULL, error_code = 'OUTCOME_UNKNOWN', error_message = $3
+        WHERE allocation_id = $1 AND reward_status = 'PROCESSING' AND next_retry_at <= $2";
     CANCELLED_EVENTS = "SELECT e.event_id FROM events e WHERE e.status = 'CANCELLED' AND EXISTS (
             SELECT 1 FROM event_reward_allocation a WHERE a.event_id = e.event_id
             AND a.reward_status IN ('PENDING', 'FAILED', 'PROCESSING') AND a.cancel_requested_at IS NULL)
@@ -81,6 +86,26 @@ pub fn due(tx: &mut Tx<'_>, provider: &str, now: Timestamp, limit: i64) -> Resul
     tx.query(&DUE, &[provider.into(), now.into(), limit.into()], |row| {
         Ok(AllocationId::from_bytes(super::uuid(row, 0)?))
     })
+}
+
+/// Allocations whose lease has ended.
+pub fn lapsed(
+    tx: &mut Tx<'_>,
+    provider: &str,
+    now: Timestamp,
+    limit: i64,
+) -> Result<Vec<AllocationId>, Fault> {
+    tx.query(&LAPSED, &[provider.into(), now.into(), limit.into()], |row| {
+        Ok(AllocationId::from_bytes(super::uuid(row, 0)?))
+    })
+}
+
+/// Takes allocations away from whoever had them when their lease ended: nobody knows what became of their calls.
+pub fn lapse(tx: &mut Tx<'_>, ids: &[AllocationId]) -> Result<u64, Fault> {
+    let now = tx.now();
+    let message = "whoever delivered it is gone";
+    let rows = ids.iter().map(|id| [Param::Blob(id.as_bytes()), now.into(), message.into()]);
+    tx.execute_rows(&LAPSE, rows)
 }
 
 /// Who has something to deliver, now or later.

@@ -23,7 +23,7 @@ statements! {
     LOCK = concat!("SELECT ", retry_columns!(), " FROM allocation_retries WHERE retry_id = $1"),
         postgres: concat!("SELECT ", retry_columns!(), " FROM allocation_retries WHERE retry_id = $1 FOR UPDATE");
     WRITE = "UPDATE allocation_retries SET status = $2, after_id = $3, looked_at = $4, retried = $5,
-            finished_at = NULLIF($6, -1)
+            finished_at = NULLIF(CAST($6 AS BIGINT), -1)
         WHERE retry_id = $1";
 }
 

@@ -7,7 +7,7 @@ use crate::statement::statements;
 use crate::tx::Tx;
 use guerdon_core::Timestamp;
 use guerdon_core::wallet::view::LedgerEntry;
-use guerdon_core::wallet::{AccountId, AccountKind, Side, TransferId};
+use guerdon_core::wallet::{AccountId, AccountKind, Side, TransferId, TransferKind};
 
 statements! {
     /// In two parts each, so that no sum leaves what an integer holds.
@@ -39,7 +39,7 @@ statements! {
                     AND e.number = t.to_number AND e.balance_after = t.to_balance))),
             (SELECT COUNT(*) FROM core.ledger_backlog b WHERE b.transfer_id = t.transfer_id),
             (SELECT k.resource_id FROM integration.idempotency_key k WHERE k.idempotency_key = t.idempotency_key
-                AND k.client_id = t.client_id AND k.scope = t.kind AND k.status = 'SUCCEEDED')
+                AND k.client_id = t.client_id AND k.scope = t.kind AND k.status = 'SUCCEEDED'), t.kind
         FROM core.transfer t WHERE t.transfer_id > $1 ORDER BY t.transfer_id LIMIT $2";
     TRANSFERS_OF = "SELECT transfer_id FROM core.transfer WHERE transfer_id = $1",
         postgres: "SELECT transfer_id FROM core.transfer WHERE transfer_id = ANY(CAST($1 AS BYTEA[]))";
@@ -143,6 +143,8 @@ pub struct TransferAt {
     pub owed: bool,
     /// What its key says was made under it.
     pub made_by_key: Option<TransferId>,
+    /// Whether it delivers a reward, which is done under no key of a client's.
+    pub pays_out: bool,
 }
 
 pub fn transfers_page(tx: &mut Tx<'_>, after: &[u8], limit: i64) -> Result<Vec<TransferAt>, Fault> {
@@ -157,6 +159,7 @@ pub fn transfers_page(tx: &mut Tx<'_>, after: &[u8], limit: i64) -> Result<Vec<T
             sound_entries: row.int(5)?,
             owed: row.int(6)? > 0,
             made_by_key: made.map(TransferId::from_bytes),
+            pays_out: row.text(8)? == TransferKind::Reward.as_str(),
         })
     })
 }

@@ -92,7 +92,11 @@ pub fn find_many_owned(tx: &mut Tx<'_>, wanted: &[(&str, Currency)]) -> Result<V
     }
     let mut found = Vec::with_capacity(wanted.len());
     for (owner, currency) in wanted {
-        found.extend(tx.query_one(&FIND_MANY_OWNED, &[(*owner).into(), currency.as_str().into()], account)?);
+        found.extend(tx.query_one(
+            &FIND_MANY_OWNED,
+            &[(*owner).into(), currency.as_str().into()],
+            account,
+        )?);
     }
     Ok(found)
 }

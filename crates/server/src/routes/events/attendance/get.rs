@@ -21,11 +21,5 @@ pub(crate) async fn handle(
 ) -> Result<Json<CalendarView>, Problem> {
     let calendar = app.engine.calendar(&event_id, caller.user_id()).await?;
     let ids = (event_id.as_str(), caller.user_id().as_str());
-    Ok(Json(CalendarView::of(
-        ids,
-        &calendar.time_zone,
-        calendar.today,
-        calendar.standing,
-        &calendar.days,
-    )))
+    Ok(Json(CalendarView::of(ids, &calendar.time_zone, calendar.today, calendar.standing, &calendar.days)))
 }
