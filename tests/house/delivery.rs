@@ -442,6 +442,65 @@ fn a_provider_that_is_not_configured_is_told_of() {
     assert!(cluster.servers[0].log_text().contains("rewards wait for a provider that is not configured"));
 }
 
+/// What is due is found through its index, however much is done: by the plans of both engines.
+fn the_retry_batch_reads_only_what_is_due(engine: TestEngine) {
+    let partners = Partners::start(BINARY, &["--secret", SECRET]);
+    partners.faults(&json!({"status": 401}));
+    let cluster = start(engine, 1, &hurried(&partners));
+    let api = cluster.operator(0);
+    open_item_drop(&api, "drop", 10, &json!([item("sword")]));
+    for number in 0..10 {
+        as_user(&cluster.servers[0], number).post("/v1/events/drop/requests", &json!({})).expect(202);
+    }
+    let mut sql = cluster.database.sql();
+    let columns =
+        "event_id, member_id, request_id, reward_id, reward_status, retry_count, epoch, outcome_unknown,
+        created_at, provider, processed_at";
+    let values =
+        "event_id, member_id, request_id, reward_id, 'SUCCESS', 0, 1, 0, created_at, provider, created_at";
+    let many = match engine {
+        TestEngine::Sqlite => format!(
+            "INSERT INTO event_reward_allocation (allocation_id, idempotency_key, {columns})
+             SELECT randomblob(16), 'done-' || n, {values} FROM (SELECT * FROM event_reward_allocation LIMIT 1),
+             (WITH RECURSIVE t (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 50000) SELECT n FROM t);
+             ANALYZE"
+        ),
+        TestEngine::Postgres => format!(
+            "INSERT INTO event_reward_allocation (allocation_id, idempotency_key, {columns})
+             SELECT decode(md5('' || n), 'hex'), 'done-' || n, {values}
+             FROM (SELECT * FROM event_reward_allocation LIMIT 1) one, generate_series(1, 50000) n;
+             ANALYZE event_reward_allocation"
+        ),
+    };
+    sql.run(&many);
+    let due = "SELECT allocation_id FROM event_reward_allocation WHERE provider = 'default' AND next_retry_at <= 4000000000000
+        AND reward_status IN ('PENDING', 'FAILED', 'PROCESSING') AND next_retry_at IS NOT NULL
+        ORDER BY next_retry_at LIMIT 100";
+    let plan = match &mut sql {
+        guerdon_harness::database::Sql::Sqlite(connection) => {
+            let mut prepared = connection.prepare(&format!("EXPLAIN QUERY PLAN {due}")).unwrap();
+            let rows = prepared.query_map([], |row| row.get::<_, String>(3)).unwrap();
+            rows.map(Result::unwrap).collect::<Vec<_>>()
+        }
+        guerdon_harness::database::Sql::Postgres(_) => sql.texts(&format!("EXPLAIN {due}")),
+    };
+    let text = plan.join("\n");
+    assert!(text.contains("event_reward_allocation_due"), "{text}");
+    assert!(!text.contains("Seq Scan") && !text.contains("Sort") && !text.contains("TEMP B-TREE"), "{text}");
+    partners.faults(&json!({}));
+    until("what is due to be delivered", PATIENCE, || (partners.applied().len() == 10).then_some(()));
+}
+
+#[test]
+fn sqlite_the_retry_batch_reads_only_what_is_due() {
+    the_retry_batch_reads_only_what_is_due(TestEngine::Sqlite);
+}
+
+#[test]
+fn postgres_the_retry_batch_reads_only_what_is_due() {
+    the_retry_batch_reads_only_what_is_due(TestEngine::Postgres);
+}
+
 /// An event that is cancelled takes back what it had yet to give, and leaves what was given.
 #[test]
 fn a_cancelled_event_gives_nothing_more() {

@@ -553,11 +553,11 @@ fn every_event_is_as_the_catalogue_has_it() {
     crate::wallet::refund(&api, paid["transferId"].as_str().unwrap(), "r-1", "{}").expect(200);
     let somebody = crate::support::as_user(&cluster.servers[0], 1);
     for (id, kind) in [("daily", "ATTENDANCE"), ("wheel", "RANDOM")] {
-        // Half a unit of a currency that has none: it can never be paid out.
+        // Less than the smallest unit of its currency: it can never be paid out.
         let body = json!({
             "eventId": id, "name": "An event", "type": kind, "startsAt": 1_700_000_000_000_i64,
             "endsAt": 4_000_000_000_000_i64,
-            "rewards": [{"rewardId": "half", "kind": "POINT", "amount": 0.5, "currency": "KRW"}],
+            "rewards": [{"rewardId": "half", "kind": "POINT", "amount": 0.125, "currency": "KRW"}],
             "attendance": if kind == "RANDOM" { Value::Null } else { json!({"daily": "half"}) },
             "random": if kind == "RANDOM" {
                 json!({"prizes": [{"rewardId": "half", "weight": 1}]})

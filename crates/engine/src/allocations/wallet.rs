@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::wallet::Desk;
 use guerdon_core::allocations::{Allocation, AllocationId, AllocationStatus, Outcome, Rules, settle};
 use guerdon_core::events::{Event, RewardKind};
+use guerdon_core::money::Decimal;
 use guerdon_core::wallet::view::TransferNews;
 use guerdon_core::wallet::{AccountId, Books, Transfer, TransferKind};
 use guerdon_core::{Currency, EventId, IdempotencyKey};
@@ -164,7 +165,7 @@ fn plan(tx: &mut Tx<'_>, rows: &[Allocation]) -> Result<Vec<Plan>, Fault> {
         };
         let account = match owned.get(&(row.member_id.as_str().to_owned(), currency.clone())) {
             Some(account) => *account,
-            None => match accounts::open(tx, &row.member_id, &currency, None)? {
+            None => match open(tx, row, &currency, amount)? {
                 Opened::New(account) | Opened::Known(account) => {
                     owned.insert((row.member_id.as_str().to_owned(), currency.clone()), account.id);
                     account.id
@@ -191,11 +192,18 @@ fn plan(tx: &mut Tx<'_>, rows: &[Allocation]) -> Result<Vec<Plan>, Fault> {
     Ok(plans)
 }
 
+/// Opens the winner's account. A currency that nobody has heard of gets as many decimals as its first reward has.
+fn open(tx: &mut Tx<'_>, row: &Allocation, currency: &Currency, amount: Decimal) -> Result<Opened, Fault> {
+    let scale = accounts::currency(tx, currency)?.is_none().then(|| amount.scale());
+    match accounts::open(tx, &row.member_id, currency, scale)? {
+        // Somebody else was faster, with another one.
+        Opened::OtherScale(_) => accounts::open(tx, &row.member_id, currency, None),
+        opened => Ok(opened),
+    }
+}
+
 /// What a row is worth: the currency, the amount and how often.
-fn worth(
-    known: &HashMap<EventId, Event>,
-    row: &Allocation,
-) -> Option<(Currency, guerdon_core::money::Decimal, i64)> {
+fn worth(known: &HashMap<EventId, Event>, row: &Allocation) -> Option<(Currency, Decimal, i64)> {
     let reward = known.get(&row.event_id)?.settings.reward(&row.reward_id)?;
     match &reward.kind {
         RewardKind::Point { amount, currency } => {
