@@ -150,7 +150,7 @@ pub(crate) fn run(
         Outcome { seconds, applications: 0, accepted: 0, done: 0, micros: Vec::new(), cpu_seconds };
     for result in results {
         for answer in result? {
-            outcome.accepted += u64::from(answer.status == 202);
+            outcome.accepted += u64::from(matches!(answer.status, 201 | 202));
             outcome.done += u64::from(answer.status == 200);
             if answer.counts {
                 outcome.applications += 1;

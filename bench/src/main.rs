@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints its figures")]
 
+mod delivery;
 mod drop;
 mod group_commit;
 mod load;
@@ -34,6 +35,8 @@ enum Command {
     Transfers(transfers::Options),
     /// Publishing: events a second for each sink, how long one takes to arrive, and what the drop loses meanwhile
     Outbox(outbox::Options),
+    /// Check-ins and plays with their rewards paid out, and deliveries through a provider
+    Delivery(delivery::Options),
     /// Serves what transfers are measured against
     #[command(hide = true)]
     TransferPeer(transfers::PeerOptions),
@@ -51,6 +54,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Command::Audit(options) => drop::run_audit(&options),
         Command::Transfers(options) => transfers::run(&options),
         Command::Outbox(options) => outbox::run(&options),
+        Command::Delivery(options) => delivery::run(&options),
         Command::TransferPeer(options) => transfers::serve_peer(&options),
         Command::Peer(options) => drop::serve_peer(&options),
     }

@@ -115,10 +115,9 @@ impl HttpProvider {
         loop {
             match answer.chunk().await {
                 Ok(Some(chunk)) => body.extend_from_slice(&chunk),
-                Ok(None) => break,
                 // Without its end nobody knows what it was to say.
                 Err(error) if answer.status().is_success() => return failed(error),
-                Err(_) => break,
+                Ok(None) | Err(_) => break,
             }
             if body.len() > ANSWER_BYTES_MAX {
                 break;

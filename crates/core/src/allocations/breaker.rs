@@ -55,8 +55,10 @@ impl Breaker {
         }
         let at_once = match outcome {
             // Somebody is there, whatever they say.
-            Outcome::Applied { .. } | Outcome::Revoked | Outcome::Refused { .. } => return self.works(),
-            Outcome::NotApplied { retry_after_ms: Some(_), .. } => return self.works(),
+            Outcome::Applied { .. }
+            | Outcome::Revoked
+            | Outcome::Refused { .. }
+            | Outcome::NotApplied { retry_after_ms: Some(_), .. } => return self.works(),
             Outcome::Misconfigured { .. } => true,
             Outcome::Unknown { .. } | Outcome::NotApplied { .. } => false,
         };

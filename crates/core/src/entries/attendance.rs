@@ -66,18 +66,18 @@ mod tests {
     #[test]
     fn days_in_all_and_in_a_row() {
         // Days of check-ins; what they come to, and the bonuses by each way of counting.
-        let table: [(&[i64], i64, i64, &[i64], &[i64]); 5] = [
-            (&[10], 1, 1, &[], &[]),
-            (&[10, 11], 2, 2, &[2], &[2]),
-            (&[10, 11, 12, 13], 4, 4, &[2, 3], &[2, 3]),
-            (&[10, 12, 13], 3, 2, &[2, 3], &[2]),
+        let table = [
+            (vec![10], 1, 1, vec![], vec![]),
+            (vec![10, 11], 2, 2, vec![2], vec![2]),
+            (vec![10, 11, 12, 13], 4, 4, vec![2, 3], vec![2, 3]),
+            (vec![10, 12, 13], 3, 2, vec![2, 3], vec![2]),
             // A milestone that is reached again in a new streak.
-            (&[10, 11, 13, 14], 4, 2, &[2, 3], &[2, 2]),
+            (vec![10, 11, 13, 14], 4, 2, vec![2, 3], vec![2, 2]),
         ];
         for (days, total, run, of_total, of_streak) in table {
             let mut standing: Option<Standing> = None;
             let (mut totals, mut streaks) = (Vec::new(), Vec::new());
-            for day in days {
+            for day in &days {
                 let today = Day::from_number(*day);
                 let now = check_in(standing, today).unwrap();
                 assert_eq!(check_in(Some(now), today), None, "twice a day");
@@ -94,7 +94,7 @@ mod tests {
             }
             let standing = standing.unwrap();
             assert_eq!((standing.total, standing.run), (total, run), "{days:?}");
-            assert_eq!((totals.as_slice(), streaks.as_slice()), (of_total, of_streak), "{days:?}");
+            assert_eq!((totals, streaks), (of_total, of_streak), "{days:?}");
             assert_eq!(streak(Some(standing), standing.last_day.plus(1)), run);
             assert_eq!(streak(Some(standing), standing.last_day.plus(2)), 0);
         }

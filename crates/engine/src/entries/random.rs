@@ -86,7 +86,7 @@ enum Turn {
     Played(usize),
     /// The same key a second time in this transaction.
     SameAs(usize),
-    Ended(Outcome),
+    Ended(Box<Outcome>),
 }
 
 /// The game as it is played now.
@@ -132,7 +132,7 @@ fn play_all(tx: &mut Tx<'_>, people: &[&PlayOnce]) -> Result<Vec<Outcome>, Fault
         }
         keys.insert((member, person.key.as_str()), index);
         if let Some(known) = find(tx, &event, person)? {
-            turns.push(Turn::Ended(known));
+            turns.push(Turn::Ended(Box::new(known)));
             continue;
         }
         let decided = admission
@@ -141,7 +141,7 @@ fn play_all(tx: &mut Tx<'_>, people: &[&PlayOnce]) -> Result<Vec<Outcome>, Fault
         let standing = match decided {
             Ok(standing) => standing,
             Err(rejection) => {
-                turns.push(Turn::Ended(Err(Advice::EitherKey.on(rejection))));
+                turns.push(Turn::Ended(Box::new(Err(Advice::EitherKey.on(rejection)))));
                 continue;
             }
         };
@@ -174,7 +174,7 @@ fn play_all(tx: &mut Tx<'_>, people: &[&PlayOnce]) -> Result<Vec<Outcome>, Fault
     let mut answers: Vec<Outcome> = Vec::with_capacity(people.len());
     for (person, turn) in people.iter().zip(turns) {
         answers.push(match turn {
-            Turn::Ended(outcome) => outcome,
+            Turn::Ended(outcome) => *outcome,
             Turn::SameAs(first) => answers[first].clone().map(|played| Played { duplicate: true, ..played }),
             Turn::Played(index) => {
                 let entry = written[index].1.clone();
