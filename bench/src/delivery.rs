@@ -199,7 +199,7 @@ impl Bench<'_> {
             "SQLite" => sqlite_in(&folder),
             _ => same_database(&self.options.postgres, "bench_delivery"),
         };
-        let due = self.prepare(&database, finished)?;
+        let due = prepare(&database, finished)?;
         let settings = [
             ("GUERDON_PROVIDERS__DEFAULT__URL", format!("http://{}", partners.addresses[0])),
             ("GUERDON_PROVIDERS__DEFAULT__CONCURRENCY", concurrency.to_string()),
@@ -215,43 +215,44 @@ impl Bench<'_> {
         );
         Ok(rate)
     }
+}
 
-    /// Makes all that is open due, and adds rows that are done; how many are due.
-    fn prepare(&self, database: &str, finished: usize) -> Result<u64, Box<dyn std::error::Error>> {
-        let columns =
-            "event_id, member_id, request_id, reward_id, reward_status, retry_count, epoch, outcome_unknown,
-            created_at, provider, processed_at";
-        let values = "event_id, member_id, request_id, reward_id, 'SUCCESS', 0, 1, 0, created_at, provider, created_at";
-        let due = "UPDATE event_reward_allocation SET next_retry_at = 1 WHERE reward_status IN ('PENDING', 'FAILED')";
-        let count =
-            "SELECT COUNT(*) FROM event_reward_allocation WHERE reward_status IN ('PENDING', 'FAILED')";
-        let one = "(SELECT * FROM event_reward_allocation LIMIT 1) one";
-        let count: i64 = if let Some(path) = database.strip_prefix("sqlite:") {
-            let connection = rusqlite::Connection::open(path)?;
-            connection.execute_batch(due)?;
-            if finished > 0 {
-                connection.execute_batch(&format!(
-                    "INSERT INTO event_reward_allocation (allocation_id, idempotency_key, {columns})
-                     SELECT randomblob(16), 'done-' || n, {values} FROM {one},
-                     (WITH RECURSIVE t (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < {finished}) SELECT n FROM t)"
-                ))?;
-            }
-            connection.query_row(count, [], |row| row.get(0))?
-        } else {
-            let mut client = postgres::Client::connect(database, postgres::NoTls)?;
-            client.batch_execute(due)?;
-            if finished > 0 {
-                client.batch_execute(&format!(
-                    "INSERT INTO event_reward_allocation (allocation_id, idempotency_key, {columns})
-                     SELECT decode(md5('' || n), 'hex'), 'done-' || n, {values}
-                     FROM {one}, generate_series(1, {finished}) n"
-                ))?;
-            }
-            client.batch_execute("VACUUM ANALYZE event_reward_allocation")?;
-            client.query_one(count, &[])?.get(0)
-        };
-        Ok(u64::try_from(count)?)
-    }
+/// Makes all that is open due, and adds rows that are done; how many are due.
+fn prepare(database: &str, finished: usize) -> Result<u64, Box<dyn std::error::Error>> {
+    let columns =
+        "event_id, member_id, request_id, reward_id, reward_status, retry_count, epoch, outcome_unknown,
+        created_at, provider, processed_at";
+    let values =
+        "event_id, member_id, request_id, reward_id, 'SUCCESS', 0, 1, 0, created_at, provider, created_at";
+    let due =
+        "UPDATE event_reward_allocation SET next_retry_at = 1 WHERE reward_status IN ('PENDING', 'FAILED')";
+    let count = "SELECT COUNT(*) FROM event_reward_allocation WHERE reward_status IN ('PENDING', 'FAILED')";
+    let one = "(SELECT * FROM event_reward_allocation LIMIT 1) one";
+    let count: i64 = if let Some(path) = database.strip_prefix("sqlite:") {
+        let connection = rusqlite::Connection::open(path)?;
+        connection.execute_batch(due)?;
+        if finished > 0 {
+            connection.execute_batch(&format!(
+                "INSERT INTO event_reward_allocation (allocation_id, idempotency_key, {columns})
+                 SELECT randomblob(16), 'done-' || n, {values} FROM {one},
+                 (WITH RECURSIVE t (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < {finished}) SELECT n FROM t)"
+            ))?;
+        }
+        connection.query_row(count, [], |row| row.get(0))?
+    } else {
+        let mut client = postgres::Client::connect(database, postgres::NoTls)?;
+        client.batch_execute(due)?;
+        if finished > 0 {
+            client.batch_execute(&format!(
+                "INSERT INTO event_reward_allocation (allocation_id, idempotency_key, {columns})
+                 SELECT decode(md5('' || n), 'hex'), 'done-' || n, {values}
+                 FROM {one}, generate_series(1, {finished}) n"
+            ))?;
+        }
+        client.batch_execute("VACUUM ANALYZE event_reward_allocation")?;
+        client.query_one(count, &[])?.get(0)
+    };
+    Ok(u64::try_from(count)?)
 }
 
 fn same_database(postgres: &str, name: &str) -> String {

@@ -273,7 +273,7 @@ fn many_plays(engine: TestEngine) {
     assert!(chi < 27.6, "{drawn:?}: chi-square {chi}");
     assert_eq!(count("reward_id = 'gem'"), 10, "all of the stock, and no more");
     assert_eq!(count("drawn = 0 AND reward_id = 'points'"), drawn[0] - 10, "the fallback");
-    until("the rewards to be paid out", Duration::from_secs(120), || {
+    until("the rewards to be paid out", Duration::from_mins(2), || {
         let open = "SELECT COUNT(*) FROM event_reward_allocation WHERE reward_status <> 'SUCCESS'";
         (sql.number(open) == 0).then_some(())
     });
