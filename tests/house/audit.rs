@@ -253,6 +253,12 @@ const FORGERIES: &[Forgery] = &[
         names: "was not drawn by the odds in force",
     },
     Forgery {
+        what: "a prize that is withheld",
+        sql: &["UPDATE event_entry SET reward_id = NULL WHERE event_id = 'wheel' AND reward_id = 'points' AND number = 1"],
+        check: "odds",
+        names: "was not drawn by the odds in force",
+    },
+    Forgery {
         what: "luck that cannot be",
         sql: &["UPDATE event_entry SET drawn = 1, reward_id = 'gem' WHERE event_id = 'wheel'"],
         check: "odds",

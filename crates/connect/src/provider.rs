@@ -80,14 +80,16 @@ impl HttpProvider {
 
     async fn post(&self, path: &str, key: &str, body: &impl Serialize) -> Answer {
         match serde_json::to_vec(body) {
-            Ok(body) => self.call(Method::POST, self.url.join(path).ok(), key, body).await,
+            Ok(body) => self.call(Method::POST, self.url.join(path).ok(), key, body).await.0,
             Err(error) => Answer::Refused { reason: error.to_string() },
         }
     }
 
     /// One signed call. A second one about the same thing has the same key.
-    async fn call(&self, method: Method, url: Option<Url>, key: &str, body: Vec<u8>) -> Answer {
-        let Some(url) = url else { return Answer::Refused { reason: "the address cannot be made".into() } };
+    async fn call(&self, method: Method, url: Option<Url>, key: &str, body: Vec<u8>) -> (Answer, Vec<u8>) {
+        let Some(url) = url else {
+            return (Answer::Refused { reason: "the address cannot be made".into() }, Vec::new());
+        };
         let seconds = (self.now)().as_millis().div_euclid(1_000);
         let mut request = self
             .client
@@ -103,11 +105,11 @@ impl HttpProvider {
         }
         match request.send().await {
             Ok(answer) => self.read(answer).await,
-            Err(error) => failed(error),
+            Err(error) => (failed(error), Vec::new()),
         }
     }
 
-    async fn read(&self, mut answer: Response) -> Answer {
+    async fn read(&self, mut answer: Response) -> (Answer, Vec<u8>) {
         let status = answer.status().as_u16();
         let retry_after = retry_after(answer.headers(), (self.now)());
         let retry_after_ms = retry_after.and_then(|time| i64::try_from(time.as_millis()).ok());
@@ -116,14 +118,14 @@ impl HttpProvider {
             match answer.chunk().await {
                 Ok(Some(chunk)) => body.extend_from_slice(&chunk),
                 // Without its end nobody knows what it was to say.
-                Err(error) if answer.status().is_success() => return failed(error),
+                Err(error) if answer.status().is_success() => return (failed(error), body),
                 Ok(None) | Err(_) => break,
             }
             if body.len() > ANSWER_BYTES_MAX {
                 break;
             }
         }
-        Answer::Status { status, transaction_id: transaction_id(&body), retry_after_ms }
+        (Answer::Status { status, transaction_id: transaction_id(&body), retry_after_ms }, body)
     }
 }
 
@@ -137,6 +139,23 @@ fn transaction_id(body: &[u8]) -> Option<String> {
     };
     let text: String = text.chars().filter(|one| !one.is_control()).take(TRANSACTION_MAX).collect();
     (!text.is_empty()).then_some(text)
+}
+
+/// What a look at a key has found: 200 says by `applied` whether it was.
+fn found(answer: Answer, body: &[u8]) -> Found {
+    match answer {
+        Answer::Status { status: 200, transaction_id, .. } => {
+            let said: Option<Value> = serde_json::from_slice(body).ok();
+            match said.and_then(|said| said.get("applied")?.as_bool()) {
+                Some(true) => Found::Applied { transaction_id },
+                Some(false) => Found::NotApplied,
+                None => Found::Failed(Answer::Lost { reason: "what it said cannot be read".into() }),
+            }
+        }
+        Answer::Status { status: 404, .. } => Found::NotApplied,
+        Answer::Status { status: 405 | 501, .. } => Found::CannotTell,
+        answer => Found::Failed(answer),
+    }
 }
 
 fn failed(error: reqwest::Error) -> Answer {
@@ -201,19 +220,42 @@ impl Provider for HttpProvider {
                 path.pop_if_empty().extend(["grants", key]);
             });
             let url = named.ok().map(|()| url);
-            match self.call(Method::GET, url, key, Vec::new()).await {
-                Answer::Status { status: 200, transaction_id, .. } => Found::Applied { transaction_id },
-                Answer::Status { status: 404, .. } => Found::NotApplied,
-                Answer::Status { status: 405 | 501, .. } => Found::CannotTell,
-                answer => Found::Failed(answer),
-            }
+            let (answer, body) = self.call(Method::GET, url, key, Vec::new()).await;
+            found(answer, &body)
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::transaction_id;
+    use super::{found, transaction_id};
+    use guerdon_core::allocations::Answer;
+    use guerdon_core::allocations::answer::Found;
+
+    #[test]
+    fn what_is_known_of_a_key() {
+        let name = |found: &Found| match found {
+            Found::Applied { .. } => "applied",
+            Found::NotApplied => "not applied",
+            Found::CannotTell => "cannot tell",
+            Found::Failed(_) => "failed",
+        };
+        let table = [
+            (200, r#"{"applied":true,"transactionId":"t"}"#, "applied"),
+            (200, r#"{"applied":false}"#, "not applied"),
+            (200, r#"{"transactionId":"t"}"#, "failed"),
+            (200, "", "failed"),
+            (404, "", "not applied"),
+            (405, "", "cannot tell"),
+            (501, "", "cannot tell"),
+            (500, "", "failed"),
+            (401, "", "failed"),
+        ];
+        for (status, body, expected) in table {
+            let answer = Answer::Status { status, transaction_id: None, retry_after_ms: None };
+            assert_eq!(name(&found(answer, body.as_bytes())), expected, "{status} {body}");
+        }
+    }
 
     #[test]
     fn what_names_a_transaction() {

@@ -164,9 +164,12 @@ impl Rules {
 }
 
 /// Where a delivery that was tried goes.
+///
+/// A row in doubt stays so until it was applied or revoked: that the provider knows nothing of the key (`cleared`) lets a
+/// refusal be final, but a call may still be on its way, so to cancel it takes a revocation all the same.
 pub fn settle(
     mut row: Allocation,
-    outcome: &Outcome,
+    (outcome, cleared): (&Outcome, bool),
     now: Timestamp,
     rules: &Rules,
     chance: u64,
@@ -211,10 +214,10 @@ pub fn settle(
         }
         Outcome::Refused { reason } => {
             fail(&mut row, "REFUSED", reason);
-            if row.outcome_unknown {
-                again(&mut row, now, rules, None, chance);
-            } else if cancelling {
+            if cancelling && !row.outcome_unknown {
                 cancel(&mut row, now);
+            } else if row.outcome_unknown && (cancelling || !cleared) {
+                again(&mut row, now, rules, None, chance);
             } else {
                 row.next_retry_at = None;
             }
@@ -233,7 +236,8 @@ fn again(row: &mut Allocation, now: Timestamp, rules: &Rules, retry_after_ms: Op
     let backoff = rules.backoff_ms(row.retry_count, chance);
     // Whoever is to be cancelled is asked about soon.
     let backoff = if row.cancel_requested_at.is_some() { backoff.min(rules.retry_delay_ms) } else { backoff };
-    row.next_retry_at = Some(now.plus_millis(retry_after_ms.unwrap_or(0).max(backoff)));
+    let asked = retry_after_ms.unwrap_or(0).min(answer::PAUSE_MAX_MS);
+    row.next_retry_at = Some(now.plus_millis(asked.max(backoff)));
 }
 
 fn cancel(row: &mut Allocation, now: Timestamp) {
@@ -241,6 +245,25 @@ fn cancel(row: &mut Allocation, now: Timestamp) {
     row.next_retry_at = None;
     row.outcome_unknown = false;
     row.processed_at = Some(now);
+}
+
+/// An answer that came when somebody else had gone on with the row: what it says about the effect counts, whoever heard it.
+pub fn settle_late(mut row: Allocation, outcome: &Outcome, now: Timestamp) -> Option<Allocation> {
+    let Outcome::Applied { transaction_id } = outcome else { return None };
+    match row.status {
+        // Whoever has it will hear the same, and what is delivered is delivered.
+        Processing | Success => None,
+        Cancelled => {
+            row.transaction_id.clone_from(transaction_id);
+            let message = "the provider applied it after it was cancelled";
+            row.trouble = Some(Trouble::new("APPLIED_AFTER_CANCEL", message));
+            Some(row)
+        }
+        Pending | Failed => {
+            let rules = Rules { retry_delay_ms: 0, max_attempts: 0 };
+            Some(settle(row, (outcome, false), now, &rules, 0))
+        }
+    }
 }
 
 /// What an operator's wish came to.

@@ -121,7 +121,9 @@ impl Command for ChangeEvent {
             // Whoever is being let in comes before this change or after it, never beside it.
             requests::lock_line(tx, &command.id)?;
             let present = events::lock(tx, &command.id)?;
-            outcomes[index] = Some(match decide(present.as_ref(), &command.change, command.at) {
+            // It may have waited for its turn: what lies ahead is judged by the time that it is now.
+            let now = command.at.max(tx.now());
+            outcomes[index] = Some(match decide(present.as_ref(), &command.change, now) {
                 Err(rejection) => Err(rejection),
                 Ok(decision) => {
                     let line = command.line(present.as_ref(), &decision)?;

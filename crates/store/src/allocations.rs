@@ -35,8 +35,10 @@ statements! {
         FROM unnest(CAST($1 AS BYTEA[]), CAST($3 AS TEXT[]), CAST($4 AS BYTEA[]), CAST($5 AS BYTEA[]),
             CAST($8 AS TEXT[])) AS row (id, member_id, request_id, entry_id, key)
         ON CONFLICT (idempotency_key) DO NOTHING";
-    LOCK_STOCK = "SELECT remaining_stock FROM event_rewards WHERE event_id = $1 AND reward_id = $2",
-        postgres: "SELECT remaining_stock FROM event_rewards WHERE event_id = $1 AND reward_id = $2 FOR UPDATE";
+    LOCK_STOCK = "SELECT reward_id, remaining_stock FROM event_rewards
+        WHERE event_id = $1 AND remaining_stock IS NOT NULL ORDER BY reward_id",
+        postgres: "SELECT reward_id, remaining_stock FROM event_rewards
+        WHERE event_id = $1 AND remaining_stock IS NOT NULL ORDER BY reward_id FOR UPDATE";
     TAKE_STOCK = "UPDATE event_rewards SET remaining_stock = remaining_stock - $3
         WHERE event_id = $1 AND reward_id = $2 AND remaining_stock >= $3";
     GIVE_BACK_STOCK = "UPDATE event_rewards SET remaining_stock = remaining_stock + quantity * $3
@@ -109,10 +111,11 @@ pub fn insert(tx: &mut Tx<'_>, of: NewOf<'_>, allocations: &[NewAllocation<'_>])
     tx.execute(&INSERT, &params)
 }
 
-/// What is left of a reward, held until the transaction ends; none where it is without limit.
-pub fn lock_stock(tx: &mut Tx<'_>, event_id: &EventId, reward_id: &RewardId) -> Result<Option<i64>, Fault> {
-    let params = [event_id.as_str().into(), reward_id.as_str().into()];
-    Ok(tx.query_one(&LOCK_STOCK, &params, |row| row.optional_int(0))?.flatten())
+/// What is left of each limited reward of an event, held until the transaction ends.
+pub fn lock_stock(tx: &mut Tx<'_>, event_id: &EventId) -> Result<Vec<(RewardId, i64)>, Fault> {
+    tx.query(&LOCK_STOCK, &[event_id.as_str().into()], |row| {
+        Ok((RewardId::parse(row.text(0)?).map_err(Fault::inconsistent)?, row.int(1)?))
+    })
 }
 
 /// Takes from a limited reward's stock; false when there is not enough, and then nothing was taken.

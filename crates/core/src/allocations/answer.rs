@@ -95,10 +95,15 @@ pub enum Found {
     Failed(Answer),
 }
 
+/// The longest that a provider can ask to be left alone: more is a mistake.
+pub const PAUSE_MAX_MS: i64 = 3_600_000;
+
 /// How long a provider wants to be left alone, from what its answer says.
 pub fn pause_until(outcome: &Outcome, now: Timestamp) -> Option<Timestamp> {
     match outcome {
-        Outcome::NotApplied { retry_after_ms: Some(millis), .. } => Some(now.plus_millis(*millis)),
+        Outcome::NotApplied { retry_after_ms: Some(millis), .. } => {
+            Some(now.plus_millis((*millis).clamp(0, PAUSE_MAX_MS)))
+        }
         _ => None,
     }
 }

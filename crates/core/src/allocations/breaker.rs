@@ -21,8 +21,14 @@ pub struct Breaker {
 /// What changed, for whoever watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turned {
-    Opened { until: Timestamp },
+    Opened {
+        until: Timestamp,
+    },
     Closed,
+    /// It asked to be left alone.
+    Paused {
+        until: Timestamp,
+    },
     Nothing,
 }
 
@@ -51,14 +57,14 @@ impl Breaker {
 
     pub fn note(&mut self, outcome: &Outcome, now: Timestamp) -> Turned {
         if let Some(until) = super::answer::pause_until(outcome, now) {
+            self.works();
+            let longer = self.paused_until.is_none_or(|before| until > before);
             self.paused_until = self.paused_until.max(Some(until));
+            return if longer { Turned::Paused { until } } else { Turned::Nothing };
         }
         let at_once = match outcome {
             // Somebody is there, whatever they say.
-            Outcome::Applied { .. }
-            | Outcome::Revoked
-            | Outcome::Refused { .. }
-            | Outcome::NotApplied { retry_after_ms: Some(_), .. } => return self.works(),
+            Outcome::Applied { .. } | Outcome::Revoked | Outcome::Refused { .. } => return self.works(),
             Outcome::Misconfigured { .. } => true,
             Outcome::Unknown { .. } | Outcome::NotApplied { .. } => false,
         };
@@ -120,8 +126,14 @@ mod tests {
         assert_eq!(breaker.note(&wrong, at(0)), Turned::Opened { until: at(1_000) });
         let mut breaker = Breaker::default();
         let busy = Outcome::NotApplied { reason: String::new(), retry_after_ms: Some(7_000) };
-        assert_eq!(breaker.note(&busy, at(0)), Turned::Nothing);
+        assert_eq!(breaker.note(&busy, at(0)), Turned::Paused { until: at(7_000) });
         assert_eq!((breaker.room(at(6_999), 0, 2), breaker.room(at(7_000), 0, 2)), (0, 2));
         assert!(!breaker.is_open());
+        let mistaken = Outcome::NotApplied { reason: String::new(), retry_after_ms: Some(3_600_000_000) };
+        assert_eq!(
+            breaker.note(&mistaken, at(0)),
+            Turned::Paused { until: at(3_600_000) },
+            "an hour at the most"
+        );
     }
 }

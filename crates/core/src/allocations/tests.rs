@@ -105,7 +105,7 @@ fn where_a_delivery_goes() {
     ];
     for (failures, doubt, cancelling, outcome, status, ended, after, doubt_after) in table {
         let before = row(Processing, failures, doubt, cancelling);
-        let settled = settle(before.clone(), outcome, NOW, &RULES, 0);
+        let settled = settle(before.clone(), (outcome, false), NOW, &RULES, 0);
         let found = (settled.status, settled.is_final(), settled.retry_count, settled.outcome_unknown);
         let what = format!("{failures} {doubt} {cancelling} {outcome:?}");
         assert_eq!(found, (status, ended, after, doubt_after), "{what}");
@@ -115,9 +115,41 @@ fn where_a_delivery_goes() {
 }
 
 #[test]
+fn a_key_that_the_provider_does_not_know_stays_in_doubt() {
+    let refused = Outcome::Refused { reason: "x".into() };
+    let busy = Outcome::NotApplied { reason: "x".into(), retry_after_ms: None };
+    // The outcome after the provider said that it knows nothing of the key; whether it is final, and still in doubt.
+    for (outcome, ended) in [(&refused, true), (&busy, false)] {
+        let settled = settle(row(Processing, 9, true, false), (outcome, true), NOW, &RULES, 0);
+        assert_eq!((settled.is_final(), settled.outcome_unknown), (ended, true), "{outcome:?}");
+        // So it cannot be cancelled without asking.
+        assert!(matches!(wish_cancelled(settled, NOW), Wished::Noted(_)), "{outcome:?}");
+    }
+}
+
+#[test]
+fn what_is_heard_late_counts() {
+    let applied = Outcome::Applied { transaction_id: Some("t".into()) };
+    let after = |status| settle_late(row(status, 1, true, false), &applied, NOW).map(|row| row.status);
+    for (status, expected) in [
+        (Processing, None),
+        (Success, None),
+        (Failed, Some(Success)),
+        (Pending, Some(Success)),
+        (Cancelled, Some(Cancelled)),
+    ] {
+        assert_eq!(after(status), expected, "{status:?}");
+    }
+    let traced = settle_late(row(Cancelled, 0, false, false), &applied, NOW).unwrap();
+    assert_eq!(traced.trouble.unwrap().code, "APPLIED_AFTER_CANCEL");
+    let refused = Outcome::Refused { reason: "x".into() };
+    assert_eq!(settle_late(row(Failed, 0, true, false), &refused, NOW), None);
+}
+
+#[test]
 fn late_success_after_a_cancellation_leaves_a_trace() {
     let applied = Outcome::Applied { transaction_id: Some("t".into()) };
-    let settled = settle(row(Processing, 0, false, true), &applied, NOW, &RULES, 0);
+    let settled = settle(row(Processing, 0, false, true), (&applied, false), NOW, &RULES, 0);
     assert_eq!(settled.trouble.unwrap().code, "CANCEL_TOO_LATE");
     assert!(settled.cancel_requested_at.is_some());
 }

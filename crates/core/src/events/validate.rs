@@ -306,6 +306,11 @@ fn reward(body: &RewardBody, path: &str, errors: &mut FieldErrors) -> Option<Rew
     if let Some(name) = &provider {
         errors.check(format!("{path}.provider"), RewardId::parse(name.as_str()));
     }
+    for (name, of) in [("wallet", RewardKindName::Point), ("coupon", RewardKindName::Coupon)] {
+        if provider.as_deref() == Some(name) && body.kind != of {
+            errors.refuse(format!("{path}.provider"), format!("{name} is only for {} rewards", of.as_str()));
+        }
+    }
     let kind = reward_kind(body, path, errors);
     let details = body.details.clone();
     let details_bytes =

@@ -9,7 +9,7 @@ use guerdon_core::allocations::breaker::Turned;
 use guerdon_core::allocations::{AllocationId, Breaker, Outcome, Rules};
 use guerdon_store::allocations::moving;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -18,6 +18,10 @@ use tokio::sync::Notify;
 const FRESH_MAX: usize = 10_000;
 /// Rows that one look for what is due finds.
 pub(super) const BATCH: usize = 100;
+/// How long deliveries under way are waited for at the end, beside their own time, and at the most.
+const STOP_MARGIN: Duration = Duration::from_secs(1);
+const STOP_MAX: Duration = Duration::from_secs(15);
+const STOP_LOOK: Duration = Duration::from_millis(10);
 /// The provider that is part of the house.
 pub(super) const WALLET: &str = "wallet";
 
@@ -25,6 +29,8 @@ pub(super) const WALLET: &str = "wallet";
 pub(crate) struct Deliveries {
     pub(super) options: AllocationOptions,
     lanes: Mutex<BTreeMap<String, Arc<Lane>>>,
+    /// Whether nothing new is taken up any more.
+    stopping: AtomicBool,
 }
 
 pub(crate) struct Lane {
@@ -36,6 +42,8 @@ pub(crate) struct Lane {
     pub(super) bell: Notify,
     /// Whether somebody wants it to look for what is due at once.
     asked: AtomicBool,
+    /// Calls under way, and ends that are not yet written.
+    pub(super) busy: AtomicUsize,
     breaker: Mutex<Breaker>,
 }
 
@@ -50,7 +58,7 @@ impl Deliveries {
             let name = provider.name().to_owned();
             lanes.insert(name.clone(), Arc::new(Lane::new(&name, Some(provider))));
         }
-        Self { options, lanes: Mutex::new(lanes) }
+        Self { options, lanes: Mutex::new(lanes), stopping: AtomicBool::new(false) }
     }
 
     pub(super) fn rules(&self) -> Rules {
@@ -65,6 +73,10 @@ impl Deliveries {
         fresh.truncate(FRESH_MAX);
         drop(fresh);
         lane.bell.notify_one();
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
     }
 
     pub(super) fn all(&self) -> Vec<Arc<Lane>> {
@@ -103,6 +115,7 @@ impl Lane {
             fresh: Mutex::default(),
             bell: Notify::new(),
             asked: AtomicBool::new(false),
+            busy: AtomicUsize::new(0),
             breaker: Mutex::default(),
         }
     }
@@ -146,6 +159,10 @@ impl Lane {
                     seconds,
                     "the provider is left alone for a while"
                 );
+            }
+            Turned::Paused { until } => {
+                let seconds = until.millis_since(now) / 1_000;
+                tracing::warn!(provider = self.name, seconds, "the provider asks to be left alone");
             }
             Turned::Closed => tracing::info!(provider = self.name, "the provider works again"),
         }
@@ -203,6 +220,25 @@ impl Engine {
                 }
             }
         });
+    }
+
+    /// Takes nothing up any more, and waits until what is under way has ended and is written, within its time.
+    pub async fn stop_delivering(&self) {
+        self.deliveries.stopping.store(true, Ordering::Relaxed);
+        self.deliveries.ring();
+        let lanes = self.deliveries.all();
+        let longest =
+            lanes.iter().filter_map(|lane| lane.provider.as_ref()).map(|provider| provider.timeout());
+        // It is asked and called, and then written.
+        let patience = longest.max().unwrap_or_default() * 2 + STOP_MARGIN;
+        let ended = async {
+            while lanes.iter().any(|lane| lane.busy.load(Ordering::Relaxed) > 0) {
+                tokio::time::sleep(STOP_LOOK).await;
+            }
+        };
+        if tokio::time::timeout(patience.min(STOP_MAX), ended).await.is_err() {
+            tracing::warn!("deliveries are left under way; they are taken up again when their lease ends");
+        }
     }
 
     /// Makes lanes for names that nobody configured, so that it is told what their rewards wait for.

@@ -14,6 +14,7 @@ use guerdon_store::allocations::{give_back, listing, moving};
 use guerdon_store::outbox::Publishing;
 use guerdon_store::{Command, Fault, Priority, Tx, audit_log};
 use serde_json::Value;
+use std::collections::HashMap;
 
 impl Engine {
     /// Allocations, the newest first.
@@ -98,11 +99,15 @@ impl Command for Change {
         // Rows in the order of their ids, and the log last.
         let mut order: Vec<_> = (0..batch.len()).collect();
         order.sort_by_key(|index| batch[*index].id);
+        let ids: Vec<_> = order.iter().map(|index| batch[*index].id).collect();
+        let mut held: HashMap<_, _> = moving::lock(tx, &ids)?.into_iter().map(|row| (row.id, row)).collect();
         let mut outcomes: Vec<Option<Self::Output>> = batch.iter().map(|_| None).collect();
-        let mut lines = Vec::new();
+        let (mut lines, mut cancelled) = (Vec::new(), Vec::new());
         for index in order {
-            outcomes[index] = Some(batch[index].run(tx, &mut lines)?);
+            outcomes[index] = Some(batch[index].run(tx, &mut held, &mut lines, &mut cancelled)?);
         }
+        // The stock after the rows, as whoever settles deliveries does.
+        give_back(tx, &cancelled.iter().collect::<Vec<_>>())?;
         audit_log::append(tx, &lines)?;
         outcomes.into_iter().map(|outcome| outcome.ok_or(Fault::Panicked)).collect()
     }
@@ -112,9 +117,11 @@ impl Change {
     fn run(
         &self,
         tx: &mut Tx<'_>,
+        held: &mut HashMap<AllocationId, Allocation>,
         lines: &mut Vec<AuditEntry>,
+        cancelled: &mut Vec<Allocation>,
     ) -> Result<Result<Allocation, Rejection>, Fault> {
-        let Some(before) = moving::lock(tx, &[self.id])?.pop() else { return Ok(Err(not_found(self.id))) };
+        let Some(before) = held.get(&self.id).cloned() else { return Ok(Err(not_found(self.id))) };
         let now = tx.now();
         let (wished, action) = match self.wish {
             Wish::Retry => (wish_retried(before.clone(), now), Action::AllocationRetried),
@@ -129,9 +136,10 @@ impl Change {
             }
         };
         moving::write(tx, &[&after])?;
+        held.insert(self.id, after.clone());
         if after.status == AllocationStatus::Cancelled {
-            give_back(tx, &[&after])?;
             news::tell(tx, self.publishing, [&after])?;
+            cancelled.push(after.clone());
         }
         let (old, new) = (Some(snapshot(&before)?), Some(snapshot(&after)?));
         lines.push(AuditEntry {

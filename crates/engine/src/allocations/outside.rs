@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::metrics::{DeliveryLabels, ProviderLabels};
 use guerdon_core::allocations::answer::Found;
 use guerdon_core::allocations::{
-    Allocation, AllocationId, AllocationStatus, Answer, Outcome, Rules, Sent, Trouble, judge, key, settle,
+    Allocation, AllocationId, AllocationStatus, Answer, Outcome, Rules, Sent, judge, key, settle, settle_late,
 };
 use guerdon_core::events::{Event, RewardKind};
 use guerdon_core::{EventId, Timestamp};
@@ -17,6 +17,7 @@ use guerdon_store::outbox::Publishing;
 use guerdon_store::{Command, Fault, Priority, Stopwatch, Tx, each, events};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -45,6 +46,7 @@ pub(super) async fn run(engine: &Weak<Engine>, lane: &Arc<Lane>) {
     let (finished, mut ended) = mpsc::unbounded_channel::<Ended>();
     let mut under_way = 0_usize;
     let (mut look, mut heal) = (Look::now(), Look::now());
+    let mut turn = 0_u32;
     let mut unwritten: Vec<Ended> = Vec::new();
     loop {
         let Some(strong) = engine.upgrade() else { return };
@@ -60,11 +62,15 @@ pub(super) async fn run(engine: &Weak<Engine>, lane: &Arc<Lane>) {
         }
         let now = strong.now();
         let most = lane.provider.as_ref().map_or(MISSING_CONCURRENCY, |provider| provider.concurrency());
-        let room = lane.room(now, under_way, most);
-        if room == 0 && under_way == 0 && heal.is_due(now) {
+        let room = if strong.deliveries.is_stopping() { 0 } else { lane.room(now, under_way, most) };
+        if heal.is_due(now) {
             heal_lapsed(&strong, lane, &mut heal).await;
         }
-        let wanted = find_work(&strong, lane, room, &mut look).await;
+        turn = turn.wrapping_add(1);
+        // Now and then what is due comes first, however many are new.
+        let fresh = if look.is_due(now) && turn.is_multiple_of(4) { 0 } else { room };
+        let wanted = find_work(&strong, lane, (room, fresh), &mut look).await;
+        lane.busy.store(under_way + unwritten.len() + wanted.len(), Ordering::Relaxed);
         if unwritten.is_empty() && wanted.is_empty() {
             let pause = match lane.wakes_at().filter(|at| *at > now) {
                 Some(at) => pause(at, now),
@@ -118,7 +124,7 @@ pub(super) async fn run(engine: &Weak<Engine>, lane: &Arc<Lane>) {
     }
 }
 
-/// While a provider is left alone, what somebody had taken up who is gone is at least not held by them any more.
+/// What somebody had taken up who is gone is not held by them any more, whether or not there is room for it.
 async fn heal_lapsed(engine: &Engine, lane: &Lane, heal: &mut Look) {
     let (now, name) = (engine.now(), lane.name.clone());
     let limit = i64::try_from(BATCH).unwrap_or(i64::MAX);
@@ -146,11 +152,17 @@ impl Command for Lapse {
 }
 
 /// What is to be taken up: what was just won, and what is due.
-async fn find_work(engine: &Engine, lane: &Lane, room: usize, look: &mut Look) -> Vec<AllocationId> {
+async fn find_work(
+    engine: &Engine,
+    lane: &Lane,
+    (room, fresh): (usize, usize),
+    look: &mut Look,
+) -> Vec<AllocationId> {
+    let room = room.min(STEP_MAX);
     if room == 0 {
         return Vec::new();
     }
-    let mut wanted = lane.take_fresh(room);
+    let mut wanted = lane.take_fresh(fresh.min(room));
     let now = engine.now();
     if wanted.len() < room && look.is_due(now) {
         let most = (room - wanted.len()).min(BATCH);
@@ -160,6 +172,7 @@ async fn find_work(engine: &Engine, lane: &Lane, room: usize, look: &mut Look) -
             wanted.extend(due);
         }
     }
+    wanted.extend(lane.take_fresh(room.saturating_sub(wanted.len())));
     wanted
 }
 
@@ -347,26 +360,17 @@ impl Step {
         Ok(settled)
     }
 
-    fn settle_one(&self, mut row: Allocation, ended: &Ended, now: Timestamp) -> Option<Allocation> {
-        if row.status != AllocationStatus::Processing || row.epoch != ended.epoch {
-            return late(row, ended);
+    fn settle_one(&self, row: Allocation, ended: &Ended, now: Timestamp) -> Option<Allocation> {
+        if row.status == AllocationStatus::Processing && row.epoch == ended.epoch {
+            let outcome = (&ended.outcome, ended.cleared);
+            return Some(settle(row, outcome, now, &self.rules, crate::Entropy.number()));
         }
-        row.outcome_unknown &= !ended.cleared;
-        Some(settle(row, &ended.outcome, now, &self.rules, crate::Entropy.number()))
+        let late = settle_late(row, &ended.outcome, now)?;
+        if late.status == AllocationStatus::Cancelled {
+            tracing::error!(allocation_id = %late.id, "applied after it was cancelled");
+        }
+        Some(late)
     }
-}
-
-/// An answer that came when somebody else had gone on: only one that contradicts the row leaves a trace.
-fn late(mut row: Allocation, ended: &Ended) -> Option<Allocation> {
-    let Outcome::Applied { transaction_id } = &ended.outcome else { return None };
-    if row.status != AllocationStatus::Cancelled {
-        return None;
-    }
-    tracing::error!(allocation_id = %row.id, "applied after it was cancelled");
-    row.transaction_id.clone_from(transaction_id);
-    row.trouble =
-        Some(Trouble::new("APPLIED_AFTER_CANCEL", "the provider applied it after it was cancelled"));
-    Some(row)
 }
 
 impl Engine {

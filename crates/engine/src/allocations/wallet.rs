@@ -13,7 +13,7 @@ use guerdon_core::wallet::{AccountId, Books, Transfer, TransferKind};
 use guerdon_core::{Currency, EventId, IdempotencyKey};
 use guerdon_store::allocations::{give_back, moving};
 use guerdon_store::outbox::Publishing;
-use guerdon_store::wallet::accounts::{self, Opened};
+use guerdon_store::wallet::accounts;
 use guerdon_store::wallet::transfers::{self, Made};
 use guerdon_store::{Command, Fault, Priority, Tx, each, events};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -26,17 +26,22 @@ const RETRY: Duration = Duration::from_millis(100);
 
 pub(super) async fn run(engine: &Weak<Engine>, lane: &Arc<Lane>) {
     let mut look = Look::now();
+    let mut turn = 0_u32;
     loop {
         let Some(strong) = engine.upgrade() else { return };
         if lane.was_asked() {
             look = Look::now();
         }
         let now = strong.now();
-        let mut wanted = lane.take_fresh(STEP_MAX);
-        if wanted.len() < STEP_MAX && look.is_due(now) {
-            let limit = i64::try_from(BATCH).unwrap_or(i64::MAX);
+        turn = turn.wrapping_add(1);
+        // Now and then what is due comes first, however many are new.
+        let most = if look.is_due(now) && turn.is_multiple_of(4) { STEP_MAX / 2 } else { STEP_MAX };
+        let mut wanted = lane.take_fresh(most);
+        let most = (STEP_MAX - wanted.len()).min(BATCH);
+        if most > 0 && look.is_due(now) {
+            let limit = i64::try_from(most).unwrap_or(i64::MAX);
             if let Ok(due) = strong.read_first(move |tx| moving::due(tx, WALLET, now, limit)).await {
-                look.looked(due.len(), BATCH, now, strong.deliveries.options.retry_interval);
+                look.looked(due.len(), most, now, strong.deliveries.options.retry_interval);
                 wanted.extend(due);
             }
         }
@@ -103,8 +108,11 @@ impl PayOut {
         let mut rows = moving::lock(tx, &self.wanted)?;
         rows.retain(|row| {
             row.provider == WALLET
-                && matches!(row.status, AllocationStatus::Pending | AllocationStatus::Failed)
-                && !row.is_final()
+                && match row.status {
+                    AllocationStatus::Pending => !row.is_final(),
+                    AllocationStatus::Failed => row.next_retry_at.is_some_and(|at| at <= now),
+                    _ => false,
+                }
         });
         let plans = plan(tx, &rows)?;
         let wanted: BTreeSet<_> = plans.iter().flatten().flat_map(|(from, to, _)| [*from, *to]).collect();
@@ -133,7 +141,7 @@ impl PayOut {
                     }
                 },
             };
-            settled.push(settle(row, &outcome, now, &self.rules, crate::Entropy.number()));
+            settled.push(settle(row, (&outcome, false), now, &self.rules, crate::Entropy.number()));
         }
         transfers::write(tx, &books, &made, self.publishing)?;
         moving::write(tx, &settled.iter().collect::<Vec<_>>())?;
@@ -152,28 +160,19 @@ fn told(transfer: Transfer, books: &Books, from: AccountId) -> Result<Made, Faul
     Ok(Made { transfer, payload })
 }
 
-/// Which accounts, and how much; accounts that are missing are opened.
+/// Which accounts, and how much.
 fn plan(tx: &mut Tx<'_>, rows: &[Allocation]) -> Result<Vec<Plan>, Fault> {
     let mut known: HashMap<EventId, Event> = HashMap::new();
     let mut currencies: BTreeMap<Currency, (u8, AccountId)> = BTreeMap::new();
     let mut plans = Vec::with_capacity(rows.len());
-    let mut owned = owned(tx, rows, &mut known)?;
+    let owned = owned(tx, rows, &mut known)?;
     for row in rows {
         let Some((currency, amount, quantity)) = worth(&known, row) else {
             plans.push(Err(format!("{} is no reward of points", row.reward_id)));
             continue;
         };
-        let account = match owned.get(&(row.member_id.as_str().to_owned(), currency.clone())) {
-            Some(account) => *account,
-            None => match open(tx, row, &currency, amount)? {
-                Opened::New(account) | Opened::Known(account) => {
-                    owned.insert((row.member_id.as_str().to_owned(), currency.clone()), account.id);
-                    account.id
-                }
-                Opened::OtherScale(_) => {
-                    return Err(Fault::Inconsistent("a scale that nobody asked for".into()));
-                }
-            },
+        let Some(account) = owned.get(&(row.member_id.as_str().to_owned(), currency.clone())).copied() else {
+            return Err(Fault::Inconsistent(format!("{} has no account in {currency}", row.member_id)));
         };
         let (scale, issue) = match currencies.get(&currency) {
             Some(known) => *known,
@@ -192,14 +191,14 @@ fn plan(tx: &mut Tx<'_>, rows: &[Allocation]) -> Result<Vec<Plan>, Fault> {
     Ok(plans)
 }
 
-/// Opens the winner's account. A currency that nobody has heard of gets as many decimals as its first reward has.
-fn open(tx: &mut Tx<'_>, row: &Allocation, currency: &Currency, amount: Decimal) -> Result<Opened, Fault> {
-    let scale = accounts::currency(tx, currency)?.is_none().then(|| amount.scale());
-    match accounts::open(tx, &row.member_id, currency, scale)? {
-        // Somebody else was faster, with another one.
-        Opened::OtherScale(_) => accounts::open(tx, &row.member_id, currency, None),
-        opened => Ok(opened),
-    }
+/// As many decimals as any reward of the event has in this currency.
+fn scale_of(known: &HashMap<EventId, Event>, row: &Allocation, currency: &Currency) -> u8 {
+    let rewards = known.get(&row.event_id).map(|event| event.settings.rewards.as_slice()).unwrap_or_default();
+    let scales = rewards.iter().filter_map(|reward| match &reward.kind {
+        RewardKind::Point { amount, currency: of } if of == currency.as_str() => Some(amount.scale()),
+        _ => None,
+    });
+    scales.max().unwrap_or(0)
 }
 
 /// What a row is worth: the currency, the amount and how often.
@@ -213,7 +212,7 @@ fn worth(known: &HashMap<EventId, Event>, row: &Allocation) -> Option<(Currency,
     }
 }
 
-/// The accounts that the winners have, with their events read on the way.
+/// The winners' accounts, which are opened where they are missing, with their events read on the way.
 fn owned(
     tx: &mut Tx<'_>,
     rows: &[Allocation],
@@ -227,5 +226,24 @@ fn owned(
         pairs.extend(worth(known, row).map(|(currency, ..)| (row.member_id.as_str(), currency)));
     }
     let found = accounts::find_many_owned(tx, &pairs)?;
-    Ok(found.into_iter().map(|account| ((account.owner, account.currency), account.id)).collect())
+    let mut owned: HashMap<_, _> =
+        found.into_iter().map(|account| ((account.owner, account.currency), account.id)).collect();
+    // A currency that nobody has heard of gets as many decimals as its event's rewards need.
+    let mut missing: BTreeMap<Currency, (BTreeSet<&str>, u8)> = BTreeMap::new();
+    for row in rows {
+        let Some((currency, ..)) = worth(known, row) else { continue };
+        if !owned.contains_key(&(row.member_id.as_str().to_owned(), currency.clone())) {
+            let scale = scale_of(known, row, &currency);
+            let (owners, most) = missing.entry(currency).or_default();
+            owners.insert(row.member_id.as_str());
+            *most = scale.max(*most);
+        }
+    }
+    for (currency, (owners, scale)) in missing {
+        let owners: Vec<_> = owners.into_iter().collect();
+        for (owner, account) in accounts::open_many(tx, &owners, &currency, scale)? {
+            owned.insert((owner, currency.clone()), account);
+        }
+    }
+    Ok(owned)
 }

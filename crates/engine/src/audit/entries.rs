@@ -6,7 +6,7 @@ use guerdon_core::entries::attendance::{check_in, gifts};
 use guerdon_core::entries::random::{chi_square, is_beyond_chance, odds_at, play};
 use guerdon_core::entries::{Entry, Standing};
 use guerdon_core::events::{Event, EventKind};
-use guerdon_core::{EventId, UserId};
+use guerdon_core::{EventId, RewardId, UserId};
 use guerdon_store::audit::entries as rows;
 use guerdon_store::audit::{self, wallet};
 use guerdon_store::{Fault, Tx, entries, events};
@@ -35,14 +35,19 @@ impl Audit {
             return Ok(Phase::Sums);
         }
         let mut wanted = Vec::new();
+        let mut known = HashSet::new();
         for (member, (event_id, entry)) in page {
             if scan.after.0 != event_id || scan.after.1 != member {
                 self.end_person(tx, &mut scan)?;
             }
             if scan.after.0 != event_id {
                 self.end_event(tx, &mut scan)?;
+            }
+            if !known.contains(&event_id) {
+                // Read after its entries: whatever odds they were drawn by are there.
                 let id = EventId::parse(event_id.as_str()).map_err(Fault::Inconsistent)?;
                 scan.event = events::find(tx, &id)?;
+                known.insert(event_id.clone());
             }
             scan.after = (event_id, member, entry.number);
             self.look_at_entry(&mut scan, &entry, &mut wanted);
@@ -73,7 +78,7 @@ impl Audit {
         // Each is judged by the one before it as it stands, so that one forgery is one finding.
         let run = if entry.play.is_some() { entry.slot } else { entry.streak };
         *standing = Some(Standing { last_day: entry.day, total: entry.number, run });
-        let mut want = |ordinal: u16, reward: &guerdon_core::RewardId, limited: bool| {
+        let mut want = |ordinal: u16, reward: &RewardId, limited: bool| {
             let id = *entry.id.derived(ordinal).as_bytes();
             wanted.push(Wanted { id, member: member.clone(), reward: reward.to_string(), limited });
         };
@@ -83,11 +88,17 @@ impl Audit {
                 let in_force = odds_at(odds, entry.at).map(|odds| odds.version);
                 let prize = version.and_then(|odds| odds.prizes.get(usize::try_from(played.drawn).ok()?));
                 let given = played.reward_id.as_ref();
+                let limited = |id: Option<&RewardId>| {
+                    let reward = id.and_then(|id| event.settings.reward(id));
+                    reward.is_some_and(|reward| reward.total_stock.is_some())
+                };
                 let fits = in_force == Some(played.odds_version)
                     && prize.is_some_and(|prize| {
-                        let fallback = version.and_then(|odds| odds.fallback.as_ref());
-                        given == prize.reward_id.as_ref()
-                            || (prize.reward_id.is_some() && (given.is_none() || given == fallback))
+                        let (won, fallback) =
+                            (prize.reward_id.as_ref(), version.and_then(|odds| odds.fallback.as_ref()));
+                        // Only what can run out gives something else, and nothing only where that can too.
+                        let instead = given == fallback || (given.is_none() && limited(fallback));
+                        prize.weight > 0 && (given == won || (limited(won) && instead))
                     });
                 self.checks.odds.expect(fits, || what("was not drawn by the odds in force"));
                 if let (Some(version), Ok(index)) = (version, usize::try_from(played.drawn)) {

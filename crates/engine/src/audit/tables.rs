@@ -17,6 +17,8 @@ const EVENTS: i64 = 50;
 const LINES: i64 = 50;
 /// For how long something may be past its lease before that is a finding: somebody else takes it up meanwhile.
 const LEASE_LAG_MS: i64 = 60_000;
+/// The same for deliveries, which are looked for once in a while.
+const DELIVERY_LAG_MS: i64 = 900_000;
 
 /// Messages that were found: how many about the requests of each line, and which about each event.
 #[derive(Debug, Default)]
@@ -129,7 +131,8 @@ impl Audit {
         let of_transfers: Vec<_> = of_transfers.map(|message| message.id).collect();
         self.look_at_transfer_messages(tx, &of_transfers)?;
         for message in page {
-            self.look_at_lease(message.status == "SENDING", message.deadline, &message.id, "message");
+            let taken = message.status == "SENDING";
+            self.look_at_lease((taken, message.deadline), LEASE_LAG_MS, &message.id, "message");
             match message.aggregate_type.as_str() {
                 "REQUEST" => self.count_message(told_of(message.id), &message.aggregate_id),
                 "EVENT" => {
@@ -182,8 +185,14 @@ impl Audit {
         }
     }
 
-    fn look_at_lease(&mut self, taken: bool, deadline: Option<Timestamp>, id: &[u8; 16], what: &str) {
-        let late = |deadline: Timestamp| deadline.plus_millis(LEASE_LAG_MS) < self.now;
+    fn look_at_lease(
+        &mut self,
+        (taken, deadline): (bool, Option<Timestamp>),
+        lag_ms: i64,
+        id: &[u8; 16],
+        what: &str,
+    ) {
+        let late = |deadline: Timestamp| deadline.plus_millis(lag_ms) < self.now;
         let stuck = taken && deadline.is_none_or(late);
         self.checks.leases.expect(!stuck, || {
             let id = guerdon_core::requests::RequestId::from_bytes(*id);
@@ -202,7 +211,8 @@ impl Audit {
         self.look_at_deliveries(tx, &page)?;
         for (allocation, deadline) in page.into_iter().zip(deadlines) {
             let taken = allocation.status == AllocationStatus::Processing;
-            self.look_at_lease(taken, deadline, allocation.id.as_bytes(), "allocation");
+            let id = allocation.id.as_bytes();
+            self.look_at_lease((taken, deadline), DELIVERY_LAG_MS, id, "allocation");
             let Cause::Request(request) = allocation.cause else { continue };
             let Some(place) = request.place() else { continue };
             let Some(line) = self.lines.get(&place.event_key()) else { continue };

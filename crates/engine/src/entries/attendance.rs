@@ -109,7 +109,7 @@ fn check_in_all(tx: &mut Tx<'_>, people: &[&CheckIn]) -> Result<Vec<Outcome>, Fa
     let members = super::members(people.iter().map(|check| &check.user_id));
     let admission = check_open(&event, now).err();
     let standings = entries::hold(tx, &event.id, &members, admission.is_none())?;
-    let mut stock = Stock::default();
+    let mut stock = Stock::hold(tx, &event)?;
     let (mut moved, mut written, mut given) = (Vec::new(), Vec::new(), Vec::new());
     let mut new: HashMap<&str, Entry> = HashMap::new();
     for check in people {
@@ -130,7 +130,7 @@ fn check_in_all(tx: &mut Tx<'_>, people: &[&CheckIn]) -> Result<Vec<Outcome>, Fa
         let gifts = gifts(&event.settings.kind, standing);
         for (gift, ordinal) in gifts.iter().zip(1_u16..) {
             // A reward that has run out is not given; the day counts all the same.
-            if !stock.take(tx, &event, gift.reward_id)? {
+            if !stock.take(&event, gift.reward_id) {
                 continue;
             }
             let key = match gift.milestone {

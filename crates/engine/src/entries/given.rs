@@ -12,37 +12,33 @@ use guerdon_store::{Fault, Tx};
 use std::collections::BTreeMap;
 
 /// What is left of an event's limited rewards while a transaction gives them away.
-#[derive(Default)]
 pub(super) struct Stock {
-    left: BTreeMap<RewardId, Option<i64>>,
+    left: BTreeMap<RewardId, i64>,
     taken: BTreeMap<RewardId, i64>,
 }
 
 impl Stock {
+    /// Holds all of it, in the order of the rewards' ids, before anything is drawn: whoever waits for it waits the same
+    /// time whatever they will have won, and nobody waits in a circle.
+    pub(super) fn hold(tx: &mut Tx<'_>, event: &Event) -> Result<Self, Fault> {
+        let limited = event.settings.rewards.iter().any(|reward| reward.total_stock.is_some());
+        let left = if limited { allocations::lock_stock(tx, &event.id)? } else { Vec::new() };
+        Ok(Self { left: left.into_iter().collect(), taken: BTreeMap::new() })
+    }
+
     /// Takes one grant of a reward; false where there is not enough.
-    pub(super) fn take(
-        &mut self,
-        tx: &mut Tx<'_>,
-        event: &Event,
-        reward_id: &RewardId,
-    ) -> Result<bool, Fault> {
-        let Some(reward) = event.settings.reward(reward_id) else { return Ok(false) };
+    pub(super) fn take(&mut self, event: &Event, reward_id: &RewardId) -> bool {
+        let Some(reward) = event.settings.reward(reward_id) else { return false };
         if reward.total_stock.is_none() {
-            return Ok(true);
+            return true;
         }
-        if !self.left.contains_key(reward_id) {
-            let left = allocations::lock_stock(tx, &event.id, reward_id)?;
-            self.left.insert(reward_id.clone(), left);
-        }
-        let Some(left) = self.left.get_mut(reward_id) else { return Ok(false) };
-        match left {
-            None => Ok(true),
-            Some(left) if *left < reward.quantity => Ok(false),
-            Some(left) => {
+        match self.left.get_mut(reward_id) {
+            Some(left) if *left >= reward.quantity => {
                 *left -= reward.quantity;
                 *self.taken.entry(reward_id.clone()).or_default() += reward.quantity;
-                Ok(true)
+                true
             }
+            _ => false,
         }
     }
 

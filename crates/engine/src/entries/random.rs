@@ -20,6 +20,9 @@ use guerdon_store::{Command, Fault, Priority, Tx, entries};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+/// Random numbers that a play brings along.
+const NUMBERS: usize = 4;
+
 /// A play, made now or before.
 #[derive(Clone, Debug)]
 pub struct Played {
@@ -38,7 +41,8 @@ impl Engine {
         key: IdempotencyKey,
     ) -> Result<Played, Failure> {
         let (log_id, intake) = (self.new_request_id(), Arc::clone(self.intake()));
-        Ok(self.commit(PlayOnce { event_id, user_id, key, log_id, intake }).await??)
+        let numbers = std::array::from_fn(|_| Entropy.number());
+        Ok(self.commit(PlayOnce { event_id, user_id, key, log_id, numbers, intake }).await??)
     }
 
     /// The odds that are in force.
@@ -59,6 +63,8 @@ struct PlayOnce {
     user_id: UserId,
     key: IdempotencyKey,
     log_id: RequestId,
+    /// The chance of this play, drawn once: a transaction that has to be run again runs with the same.
+    numbers: [u64; NUMBERS],
     intake: Arc<Intake>,
 }
 
@@ -118,7 +124,7 @@ fn play_all(tx: &mut Tx<'_>, people: &[&PlayOnce]) -> Result<Vec<Outcome>, Fault
     let members = super::members(people.iter().map(|play| &play.user_id));
     let admission = check_open(&event, now);
     let mut standings = entries::hold(tx, &event.id, &members, admission.is_ok())?;
-    let mut stock = Stock::default();
+    let mut stock = Stock::hold(tx, &event)?;
     let mut written: Vec<(&str, Entry)> = Vec::new();
     let mut moved: HashSet<&str> = HashSet::new();
     let mut given = Vec::new();
@@ -196,13 +202,15 @@ impl Game<'_> {
         standing: Standing,
         stock: &mut Stock,
     ) -> Result<Entry, Fault> {
-        let drawn = draw(self.odds, || Entropy.number())
+        let mut numbers = person.numbers.into_iter();
+        // More are only needed where several in a row would have favoured some, which nobody will live to see.
+        let drawn = draw(self.odds, || numbers.next().unwrap_or_else(|| Entropy.number()))
             .ok_or_else(|| Fault::Inconsistent(format!("{}: nothing to draw from", self.event.id)))?;
         let prize: Option<&RewardId> = self.odds.prizes[drawn].reward_id.as_ref();
         let mut reward_id = None;
         if let Some(prize) = prize {
             for candidate in std::iter::once(prize).chain(self.odds.fallback.as_ref()) {
-                if stock.take(tx, self.event, candidate)? {
+                if stock.take(self.event, candidate) {
                     reward_id = Some(candidate.clone());
                     break;
                 }

@@ -73,6 +73,7 @@ async fn serve(settings: &Settings, silence: &OnceLock<Silence>) -> Result<(), S
     say(&format!("listening on http://{address}"));
     tracing::info!(%address, database = %settings.database, "serving");
     guerdon_server::serve(listener, app, router, stop).await;
+    engine.stop_delivering().await;
     engine.stop_publishing().await;
     tokio::task::block_in_place(|| engine.close());
     tracing::info!("stopped");

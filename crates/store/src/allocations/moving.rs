@@ -25,8 +25,8 @@ macro_rules! take_set {
 
 macro_rules! takeable {
     () => {
-        "((reward_status IN ('PENDING', 'FAILED') AND next_retry_at IS NOT NULL)
-            OR (reward_status = 'PROCESSING' AND next_retry_at <= $3))"
+        "((reward_status = 'PENDING' AND next_retry_at IS NOT NULL)
+            OR (reward_status IN ('FAILED', 'PROCESSING') AND next_retry_at <= $3))"
     };
 }
 
@@ -104,6 +104,8 @@ pub fn lapsed(
 pub fn lapse(tx: &mut Tx<'_>, ids: &[AllocationId]) -> Result<u64, Fault> {
     let now = tx.now();
     let message = "whoever delivered it is gone";
+    let mut ids = ids.to_vec();
+    ids.sort_unstable();
     let rows = ids.iter().map(|id| [Param::Blob(id.as_bytes()), now.into(), message.into()]);
     tx.execute_rows(&LAPSE, rows)
 }

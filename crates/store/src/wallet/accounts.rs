@@ -46,6 +46,14 @@ statements! {
         WHERE account_id = $1 AND slot = $2";
     SLOTS = "SELECT slot FROM core.account_slot WHERE account_id = $1 ORDER BY slot";
     TAKE_NUMBER = "UPDATE counters SET value = value + 1 WHERE name = 'account' RETURNING value";
+    TAKE_NUMBERS = "UPDATE counters SET value = value + $1 WHERE name = 'account' RETURNING value";
+    INSERT_MEMBERS = "INSERT INTO core.account (account_id, owner_id, kind, currency, scale, status, balance, entries,
+            changed_at, created_at)
+        VALUES ($1, $2, 'MEMBER', $3, $4, 'ACTIVE', 0, 0, $5, $5)",
+        postgres: "INSERT INTO core.account (account_id, owner_id, kind, currency, scale, status, balance, entries,
+            changed_at, created_at)
+        SELECT number, owner, 'MEMBER', $3, $4, 'ACTIVE', 0, 0, $5, $5
+        FROM unnest(CAST($1 AS BIGINT[]), CAST($2 AS TEXT[])) AS row (number, owner)";
     CURRENCY = "SELECT scale, issue_account_id FROM core.currency WHERE currency = $1";
     INSERT_CURRENCY = "INSERT INTO core.currency (currency, scale, issue_account_id) VALUES ($1, $2, $3)";
     INSERT = "INSERT INTO core.account (account_id, owner_id, kind, currency, scale, status, balance, entries, changed_at,
@@ -149,6 +157,53 @@ pub fn open(
     let account =
         known(tx)?.ok_or_else(|| Fault::inconsistent("an account that was just made is not there"))?;
     Ok(Opened::New(account))
+}
+
+/// The accounts of many users in a currency, each of whom is named once; those that are missing are made, and the currency
+/// with them, which gets this scale if nobody has heard of it.
+pub fn open_many(
+    tx: &mut Tx<'_>,
+    owners: &[&str],
+    wanted: &Currency,
+    scale: u8,
+) -> Result<Vec<(String, AccountId)>, Fault> {
+    let count = i64::try_from(owners.len()).map_err(|_| Fault::inconsistent("too many accounts"))?;
+    // From here on nobody else opens an account.
+    let last = tx
+        .query_one(&TAKE_NUMBERS, &[count.into()], |row| row.int(0))?
+        .ok_or_else(|| Fault::inconsistent("the counter of accounts is missing"))?;
+    let pairs: Vec<_> = owners.iter().map(|owner| (*owner, wanted.clone())).collect();
+    let mut found: Vec<_> =
+        find_many_owned(tx, &pairs)?.into_iter().map(|account| (account.owner, account.id)).collect();
+    let known: BTreeSet<_> = found.iter().map(|(owner, _)| owner.clone()).collect();
+    let missing: Vec<_> = owners.iter().filter(|owner| !known.contains(**owner)).copied().collect();
+    if missing.is_empty() {
+        return Ok(found);
+    }
+    let scale = match currency(tx, wanted)? {
+        Some(present) => present.scale,
+        None => {
+            let issue = take_number(tx)?;
+            let params = [wanted.as_str().into(), i64::from(scale).into(), issue.into()];
+            tx.execute(&INSERT_CURRENCY, &params)?;
+            insert(tx, issue, ISSUE_OWNER, AccountKind::System, wanted, scale)?;
+            scale
+        }
+    };
+    let numbers: Vec<_> = (last - count + 1..).take(missing.len()).collect();
+    let (now, scale) = (tx.now(), i64::from(scale));
+    if tx.engine() == Engine::Postgres {
+        let params =
+            [Param::Ints(&numbers), Param::Texts(&missing), wanted.as_str().into(), scale.into(), now.into()];
+        tx.execute(&INSERT_MEMBERS, &params)?;
+    } else {
+        let rows = numbers.iter().zip(&missing).map(|(number, owner)| {
+            [(*number).into(), (*owner).into(), wanted.as_str().into(), scale.into(), now.into()]
+        });
+        tx.execute_rows(&INSERT_MEMBERS, rows)?;
+    }
+    found.extend(missing.into_iter().map(str::to_owned).zip(numbers.into_iter().map(AccountId::new)));
+    Ok(found)
 }
 
 fn take_number(tx: &mut Tx<'_>) -> Result<i64, Fault> {
