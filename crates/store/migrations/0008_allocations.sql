@@ -39,14 +39,14 @@ CREATE TABLE allocation_retries (
 CREATE INDEX allocation_retries_running ON allocation_retries (retry_id) WHERE status = 'RUNNING';
 
 -- Where somebody stands in an event: entries in all, the day of the last one, and the run: days in a row, or plays of
--- that day.
+-- that day. By the person first: an event has many people, and a plan that begins with the event would read them all.
 CREATE TABLE event_entrants (
     event_id TEXT NOT NULL,
     member_id TEXT NOT NULL,
     last_day INTEGER NOT NULL,
     total INTEGER NOT NULL,
     run INTEGER NOT NULL,
-    PRIMARY KEY (event_id, member_id)
+    PRIMARY KEY (member_id, event_id)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE event_entry (

@@ -22,22 +22,25 @@ pub(crate) use entry_columns;
 statements! {
     LOCK_EVENT = "SELECT event_id FROM events WHERE event_id = $1",
         postgres: "SELECT CAST(pg_advisory_xact_lock_shared(hashtextextended($1, 0)) AS TEXT)";
-    /// A person who has no standing yet gets one that says nothing, to be held.
+    /// Through the key alone, whose entries are walked in their order: a join would begin with the event for as long as
+    /// the table has no statistics, and read everybody in it.
     STAND = "SELECT member_id, last_day, total, run FROM event_entrants WHERE event_id = $1 AND member_id = $2",
         postgres: "SELECT member_id, last_day, total, run FROM event_entrants
-        WHERE event_id = $1 AND member_id = ANY(CAST($2 AS TEXT[])) ORDER BY member_id FOR UPDATE";
+        WHERE member_id = ANY(CAST($2 AS TEXT[])) AND event_id = $1 FOR UPDATE";
     MAKE = "INSERT INTO event_entrants (event_id, member_id, last_day, total, run) VALUES ($1, $2, 0, 0, 0)
-        ON CONFLICT (event_id, member_id) DO NOTHING",
+        ON CONFLICT (member_id, event_id) DO NOTHING",
         postgres: "INSERT INTO event_entrants (event_id, member_id, last_day, total, run)
         SELECT $1, member_id, 0, 0, 0 FROM unnest(CAST($2 AS TEXT[])) AS row (member_id)
-        ON CONFLICT (event_id, member_id) DO NOTHING";
+        ON CONFLICT (member_id, event_id) DO NOTHING";
     MOVE = "INSERT INTO event_entrants (event_id, member_id, last_day, total, run) VALUES ($1, $2, $3, $4, $5)
-        ON CONFLICT (event_id, member_id) DO UPDATE SET last_day = excluded.last_day, total = excluded.total,
+        ON CONFLICT (member_id, event_id) DO UPDATE SET last_day = excluded.last_day, total = excluded.total,
             run = excluded.run",
-        postgres: "UPDATE event_entrants e SET last_day = row.day, total = row.total, run = row.run
+        postgres: "INSERT INTO event_entrants (event_id, member_id, last_day, total, run)
+        SELECT $1, member_id, day, total, run
         FROM unnest(CAST($2 AS TEXT[]), CAST($3 AS BIGINT[]), CAST($4 AS BIGINT[]), CAST($5 AS BIGINT[]))
             AS row (member_id, day, total, run)
-        WHERE e.event_id = $1 AND e.member_id = row.member_id";
+        ON CONFLICT (member_id, event_id) DO UPDATE SET last_day = excluded.last_day, total = excluded.total,
+            run = excluded.run";
     STANDING = "SELECT last_day, total, run FROM event_entrants WHERE event_id = $1 AND member_id = $2";
     INSERT = concat!("INSERT INTO event_entry (", entry_columns!(), ")
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULLIF($9, -1), NULLIF($10, -1), NULLIF($11, ''), NULLIF($12, ''))"),
@@ -50,7 +53,10 @@ statements! {
             AS row (id, member_id, day, slot, number, streak, version, drawn, reward, key)");
     ON_DAY = concat!("SELECT ", entry_columns!(), " FROM event_entry
         WHERE event_id = $1 AND member_id = $2 AND day = $3 AND slot = 1");
-    BY_KEY = concat!("SELECT ", entry_columns!(), " FROM event_entry WHERE member_id = $1 AND idempotency_key = $2");
+    BY_KEY = concat!("SELECT ", entry_columns!(), " FROM event_entry WHERE member_id = $1 AND idempotency_key = $2"),
+        postgres: concat!("SELECT ", entry_columns!(), " FROM event_entry WHERE (member_id, idempotency_key) IN
+        (SELECT member, key FROM unnest(CAST($1 AS TEXT[]), CAST($2 AS TEXT[])) AS row (member, key))
+            AND idempotency_key IS NOT NULL");
     DAYS = "SELECT day FROM event_entry WHERE event_id = $1 AND member_id = $2 AND slot = 1 ORDER BY day DESC LIMIT $3";
 }
 
@@ -204,9 +210,23 @@ pub fn on_day(tx: &mut Tx<'_>, event_id: &EventId, member: &str, day: Day) -> Re
     Ok(tx.query_one(&ON_DAY, &params, entry)?.map(|(_, entry)| entry))
 }
 
-/// The play that somebody made under a key.
-pub fn by_key(tx: &mut Tx<'_>, member: &str, key: &str) -> Result<Option<Found>, Fault> {
-    tx.query_one(&BY_KEY, &[member.into(), key.into()], entry)
+/// The plays that people made under keys, by person and key; those that there are.
+pub fn by_keys(tx: &mut Tx<'_>, wanted: &[(&str, &str)]) -> Result<HashMap<(String, String), Found>, Fault> {
+    let named = |row: &Row<'_>| {
+        let name = (row.text(2)?.to_owned(), row.text(11)?.to_owned());
+        Ok((name, entry(row)?))
+    };
+    if tx.engine() == Engine::Postgres {
+        let members: Vec<_> = wanted.iter().map(|(member, _)| *member).collect();
+        let keys: Vec<_> = wanted.iter().map(|(_, key)| *key).collect();
+        let params = [Param::Texts(&members), Param::Texts(&keys)];
+        return Ok(tx.query(&BY_KEY, &params, named)?.into_iter().collect());
+    }
+    let mut found = HashMap::new();
+    for (member, key) in wanted {
+        found.extend(tx.query_one(&BY_KEY, &[(*member).into(), (*key).into()], named)?);
+    }
+    Ok(found)
 }
 
 /// The days on which somebody has checked in, the newest first.

@@ -15,13 +15,16 @@ use guerdon_store::allocations::{give_back, moving};
 use guerdon_store::outbox::Publishing;
 use guerdon_store::wallet::accounts;
 use guerdon_store::wallet::transfers::{self, Made};
-use guerdon_store::{Command, Fault, Priority, Tx, each, events};
+use guerdon_store::{Command, Fault, Priority, Stopwatch, Tx, each, events};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Rows that are paid out in one transaction.
 const STEP_MAX: usize = 200;
+/// How long it rests after some work, against the work itself, and at the most.
+const REST: u32 = 3;
+const REST_MAX: Duration = Duration::from_millis(50);
 const RETRY: Duration = Duration::from_millis(100);
 
 pub(super) async fn run(engine: &Weak<Engine>, lane: &Arc<Lane>) {
@@ -56,6 +59,7 @@ pub(super) async fn run(engine: &Weak<Engine>, lane: &Arc<Lane>) {
         }
         wanted.sort_unstable();
         wanted.dedup();
+        let (count, started) = (wanted.len(), Stopwatch::start());
         let pay = PayOut {
             wanted,
             rules: strong.deliveries.rules(),
@@ -63,7 +67,16 @@ pub(super) async fn run(engine: &Weak<Engine>, lane: &Arc<Lane>) {
             desk: Arc::clone(&strong.desk),
         };
         match strong.commit_patiently(pay).await {
-            Ok(paid) => paid.iter().for_each(|row| strong.count_delivery(row)),
+            Ok(paid) => {
+                for row in &paid {
+                    strong.count_delivery(row);
+                }
+                drop(strong);
+                if count < STEP_MAX {
+                    // Whoever is in line goes first, and more come together meanwhile.
+                    tokio::time::sleep((started.elapsed() * REST).min(REST_MAX)).await;
+                }
+            }
             Err(failure) => {
                 // What was to be paid is due when its lease ends.
                 tracing::warn!(%failure, "rewards are paid out later");

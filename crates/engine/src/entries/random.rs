@@ -124,6 +124,8 @@ fn play_all(tx: &mut Tx<'_>, people: &[&PlayOnce]) -> Result<Vec<Outcome>, Fault
     let members = super::members(people.iter().map(|play| &play.user_id));
     let admission = check_open(&event, now);
     let mut standings = entries::hold(tx, &event.id, &members, admission.is_ok())?;
+    let wanted: Vec<_> = people.iter().map(|person| (person.user_id.as_str(), person.key.as_str())).collect();
+    let mut known = entries::by_keys(tx, &wanted)?;
     let mut stock = Stock::hold(tx, &event)?;
     let mut written: Vec<(&str, Entry)> = Vec::new();
     let mut moved: HashSet<&str> = HashSet::new();
@@ -137,7 +139,8 @@ fn play_all(tx: &mut Tx<'_>, people: &[&PlayOnce]) -> Result<Vec<Outcome>, Fault
             continue;
         }
         keys.insert((member, person.key.as_str()), index);
-        if let Some(known) = find(tx, &event, person)? {
+        let before = known.remove(&(member.to_owned(), person.key.as_str().to_owned()));
+        if let Some(known) = before.map(|found| again(tx, &event, person, found)).transpose()? {
             turns.push(Turn::Ended(Box::new(known)));
             continue;
         }
@@ -235,17 +238,21 @@ impl Game<'_> {
 }
 
 /// The play that was made under this key before.
-fn find(tx: &mut Tx<'_>, event: &Event, person: &PlayOnce) -> Result<Option<Outcome>, Fault> {
+fn again(
+    tx: &mut Tx<'_>,
+    event: &Event,
+    person: &PlayOnce,
+    (event_id, entry): entries::Found,
+) -> Result<Outcome, Fault> {
     let member = person.user_id.as_str();
-    let Some((event_id, entry)) = entries::by_key(tx, member, person.key.as_str())? else { return Ok(None) };
     let Some(play) = entry.play.clone().filter(|_| event_id == event.id.as_str()) else {
         let detail =
             format!("the first request with this key played {event_id}; this one was not carried out");
         let rejection = Rejection::new(Code::IdempotencyHashMismatch, detail);
-        return Ok(Some(Err(Advice::NewKey.on(rejection))));
+        return Ok(Err(Advice::NewKey.on(rejection)));
     };
     let allocation = listing::of_entry(tx, member, entry.id)?.pop();
-    Ok(Some(Ok(Played { entry, play, duplicate: true, allocation })))
+    Ok(Ok(Played { entry, play, duplicate: true, allocation }))
 }
 
 fn tell(tx: &mut Tx<'_>, event: &Event, intake: &Intake, written: &[(&str, Entry)]) -> Result<(), Fault> {
