@@ -21,8 +21,12 @@ const SECRET: &str = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz";
 
 /// Settings that hurry.
 fn hurried(partners: &Partners) -> Vec<(String, String)> {
+    hurried_at(&partners.url)
+}
+
+fn hurried_at(url: &str) -> Vec<(String, String)> {
     [
-        ("GUERDON_PROVIDERS__DEFAULT__URL", partners.url.as_str()),
+        ("GUERDON_PROVIDERS__DEFAULT__URL", url),
         ("GUERDON_PROVIDERS__DEFAULT__SECRET", SECRET),
         ("GUERDON_PROVIDERS__DEFAULT__TIMEOUT", "400ms"),
         ("GUERDON_ALLOCATIONS__RETRY_DELAY", "100ms"),
@@ -421,6 +425,27 @@ fn a_secret_that_was_rotated_fails_nothing() {
     });
     assert_eq!(partners.applied().len(), 20);
     crate::audit::assert_clean(&database);
+}
+
+/// Nobody is there: known not to be applied, tried again, and delivered once somebody is.
+#[test]
+fn a_provider_that_refuses_connections_costs_only_time() {
+    // A port that was free a moment ago.
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let cluster = start(TestEngine::Sqlite, 1, &hurried_at(&format!("http://{address}")));
+    let api = cluster.operator(0);
+    open_item_drop(&api, "drop", 1, &json!([item("sword")]));
+    as_user(&cluster.servers[0], 1).post("/v1/events/drop/requests", &json!({})).expect(202);
+    let row = until("a try", PATIENCE, || {
+        let row = the_one(&api, "sword");
+        (row["retryCount"].as_i64() > Some(0)).then_some(row)
+    });
+    assert_eq!((&row["errorCode"], &row["outcomeUnknown"]), (&json!("NOT_APPLIED"), &json!(false)), "{row}");
+    let partners = Partners::start_at(BINARY, &address, &[]);
+    until("it to be delivered", PATIENCE, || {
+        (the_one(&api, "sword")["rewardStatus"] == "SUCCESS").then_some(())
+    });
+    assert_eq!(partners.applied().len(), 1);
 }
 
 /// A reward whose provider nobody configured waits, and says what for.

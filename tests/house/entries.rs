@@ -214,7 +214,7 @@ fn odds_change_at_their_time_and_not_before(cluster: &Cluster) {
     body["random"] =
         json!({"prizes": [{"rewardId": null, "weight": 1}, {"rewardId": "points", "weight": 0}]});
     open(&api, &body);
-    let (user, at) = (as_user(&cluster.servers[0], 1), (seconds_now() + 7) * 1_000);
+    let (user, at) = (as_user(&cluster.servers[0], 1), (seconds_now() + 3) * 1_000);
     let change = json!({"random": {
         "prizes": [{"rewardId": null, "weight": 0}, {"rewardId": "points", "weight": 1}], "effectiveAt": at,
     }});

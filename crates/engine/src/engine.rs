@@ -247,6 +247,11 @@ impl Engine {
         &self.intake
     }
 
+    /// For a command that has to know what time it is once it holds what it waited for.
+    pub(crate) fn clock_handle(&self) -> Arc<Clock> {
+        Arc::clone(&self.clock)
+    }
+
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }

@@ -1,5 +1,6 @@
 //! Events: every change as one command, and the reads.
 
+use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::page::{Page, PageRequest};
@@ -12,6 +13,7 @@ use guerdon_core::{Code, EventId, Rejection, Timestamp};
 use guerdon_store::outbox::{self, OutboxEvent, Publishing};
 use guerdon_store::{Command, Fault, Priority, Tx, audit_log, draws, events, requests};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// The place of an event in a list: the time that orders it, and its id.
 type Place = (Timestamp, String);
@@ -40,7 +42,9 @@ impl Engine {
         let (outbox_id, publishing) = (self.new_request_id(), self.intake().publishing);
         let secrets =
             (change == EventChange::Move(Move::Open)).then(|| (self.new_secret(), self.new_secret()));
-        let command = ChangeEvent { id, actor, change, at: self.now(), outbox_id, publishing, secrets };
+        let clock = self.clock_handle();
+        let command =
+            ChangeEvent { id, actor, change, at: self.now(), clock, outbox_id, publishing, secrets };
         Ok(self.commit(command).await??)
     }
 
@@ -98,6 +102,7 @@ struct ChangeEvent {
     actor: Actor,
     change: EventChange,
     at: Timestamp,
+    clock: Arc<Clock>,
     outbox_id: RequestId,
     publishing: Publishing,
     /// The seed and the salts' key of a draw, should this open one.
@@ -121,8 +126,8 @@ impl Command for ChangeEvent {
             // Whoever is being let in comes before this change or after it, never beside it.
             requests::lock_line(tx, &command.id)?;
             let present = events::lock(tx, &command.id)?;
-            // It may have waited for its turn: what lies ahead is judged by the time that it is now.
-            let now = command.at.max(tx.now());
+            // Read again now that the event is held: new odds come into force after every play that could not know them.
+            let now = command.at.max(command.clock.now());
             outcomes[index] = Some(match decide(present.as_ref(), &command.change, now) {
                 Err(rejection) => Err(rejection),
                 Ok(decision) => {

@@ -12,8 +12,12 @@ pub struct Partners {
 
 impl Partners {
     pub fn start(binary: &str, arguments: &[&str]) -> Self {
+        Self::start_at(binary, "127.0.0.1:0", arguments)
+    }
+
+    pub fn start_at(binary: &str, address: &str, arguments: &[&str]) -> Self {
         let mut child = Command::new(binary)
-            .args(["dev", "partners", "--listen", "127.0.0.1:0"])
+            .args(["dev", "partners", "--listen", address])
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

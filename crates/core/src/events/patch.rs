@@ -11,9 +11,6 @@ use crate::time::Timestamp;
 /// The most versions that a game's odds can have.
 const ODDS_VERSIONS_MAX: usize = 20;
 
-/// How long before their time new odds have to be there, so that no play under way can have missed them.
-const ODDS_NOTICE_MS: i64 = 5_000;
-
 /// Lays the body over a draft's settings and validates the whole again.
 pub(super) fn draft(present: &EventSettings, body: EventBody) -> Result<EventSettings, Rejection> {
     refuse_identity(&body)?;
@@ -113,11 +110,8 @@ fn add_odds(settings: &mut EventSettings, body: RandomBody, now: Timestamp, erro
     }
     let newest = odds.last().map_or((0, now), |last| (last.version, last.effective_at));
     let effective_at = errors.require("random.effectiveAt", body.effective_at);
-    if effective_at.is_some_and(|at| at < now.plus_millis(ODDS_NOTICE_MS)) {
-        errors.refuse(
-            "random.effectiveAt",
-            "must be at least 5 seconds ahead: until then everybody plays by the present odds",
-        );
+    if effective_at.is_some_and(|at| at < now) {
+        errors.refuse("random.effectiveAt", "must not be in the past");
     } else if effective_at.is_some_and(|at| at <= newest.1) {
         errors.refuse("random.effectiveAt", "must be after the time of the newest odds");
     }

@@ -13,6 +13,8 @@ use guerdon_store::{Fault, Tx, entries, events};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 const ROWS: i64 = 500;
+/// How far apart the clocks of servers may be.
+const CLOCKS_MS: i64 = 1_000;
 
 /// Where the look at entries stands.
 #[derive(Debug, Default)]
@@ -85,14 +87,16 @@ impl Audit {
         match (&event.settings.kind, &entry.play) {
             (EventKind::Random { odds, .. }, Some(played)) => {
                 let version = odds.iter().find(|odds| odds.version == played.odds_version);
-                let in_force = odds_at(odds, entry.at).map(|odds| odds.version);
+                // Clocks of several servers differ by a little.
+                let in_force = [-CLOCKS_MS, 0, CLOCKS_MS]
+                    .map(|millis| odds_at(odds, entry.at.plus_millis(millis)).map(|odds| odds.version));
                 let prize = version.and_then(|odds| odds.prizes.get(usize::try_from(played.drawn).ok()?));
                 let given = played.reward_id.as_ref();
                 let limited = |id: Option<&RewardId>| {
                     let reward = id.and_then(|id| event.settings.reward(id));
                     reward.is_some_and(|reward| reward.total_stock.is_some())
                 };
-                let fits = in_force == Some(played.odds_version)
+                let fits = in_force.contains(&Some(played.odds_version))
                     && prize.is_some_and(|prize| {
                         let (won, fallback) =
                             (prize.reward_id.as_ref(), version.and_then(|odds| odds.fallback.as_ref()));

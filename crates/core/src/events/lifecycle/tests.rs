@@ -164,9 +164,7 @@ fn new_odds_of_an_open_game_are_a_new_version() {
     let EventKind::Random { odds: versions, .. } = &patched.settings.kind else { panic!("not a game") };
     assert_eq!(versions.iter().map(|odds| odds.version).collect::<Vec<_>>(), [1, 2]);
     assert_eq!(patch(&patched, odds(6_500)).unwrap_err(), Code::InvalidFields, "not after the newest");
-    for (at, why) in [(1_499, "in the past"), (6_499, "too soon for everybody to know")] {
-        assert_eq!(patch(&event, odds(at)).unwrap_err(), Code::InvalidFields, "{why}");
-    }
+    assert_eq!(patch(&event, odds(1_499)).unwrap_err(), Code::InvalidFields, "in the past");
     for refused in [
         json!({"random": {"prizes": [{"rewardId": "r", "weight": 2}]}}),
         json!({"random": {"prizes": [{"rewardId": "x", "weight": 2}], "effectiveAt": 6_500}}),
