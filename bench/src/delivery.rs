@@ -56,16 +56,20 @@ struct Figure {
 
 /// A crowd at some other address than the drop's.
 #[derive(Clone)]
-struct At {
-    crowd: Crowd,
-    from: &'static str,
-    to: &'static str,
+pub(crate) struct At {
+    pub(crate) crowd: Crowd,
+    pub(crate) from: &'static str,
+    pub(crate) to: &'static str,
+    /// Whether nobody comes twice.
+    pub(crate) once: bool,
 }
 
 impl Requests for At {
     fn request(&self, number: usize, connection: usize, address: &str, before: &str) -> Option<String> {
-        let request = self.crowd.request(number, connection, address, before)?;
-        let key = format!("\r\nidempotency-key: k-{number}\r\ncontent-length: 0");
+        // Of a hundred the first five have come before.
+        let who = if self.once { number / 95 * 100 + 5 + number % 95 } else { number };
+        let request = self.crowd.request(who, connection, address, before)?;
+        let key = format!("\r\nidempotency-key: key-{number:08}\r\ncontent-length: 0");
         Some(request.replace(self.from, self.to).replace("\r\ncontent-length: 0", &key))
     }
 }
@@ -174,7 +178,11 @@ impl Bench<'_> {
             time: Duration::from_secs(self.options.seconds),
             rate: None,
         };
-        load::run(&running.addresses, &At { crowd: self.crowd.clone(), from: DROP, to: path }, plan)
+        load::run(
+            &running.addresses,
+            &At { crowd: self.crowd.clone(), from: DROP, to: path, once: false },
+            plan,
+        )
     }
 
     /// Deliveries a second to a provider that was away while people won.
@@ -260,7 +268,7 @@ fn same_database(postgres: &str, name: &str) -> String {
     format!("{server}/{name}")
 }
 
-fn open(
+pub(crate) fn open(
     running: &Running,
     id: &str,
     kind: &str,

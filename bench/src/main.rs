@@ -2,6 +2,8 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints its figures")]
 
+mod claims;
+mod coupons;
 mod delivery;
 mod drop;
 mod group_commit;
@@ -37,6 +39,10 @@ enum Command {
     Outbox(outbox::Options),
     /// Check-ins and plays with their rewards paid out, and deliveries through a provider
     Delivery(delivery::Options),
+    /// Claims from the call to their end, with what is built in, and where the time goes
+    Claims(claims::Options),
+    /// First-come coupons: the three issuers beside what people build by hand
+    Coupons(coupons::Options),
     /// Serves what transfers are measured against
     #[command(hide = true)]
     TransferPeer(transfers::PeerOptions),
@@ -55,6 +61,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Command::Transfers(options) => transfers::run(&options),
         Command::Outbox(options) => outbox::run(&options),
         Command::Delivery(options) => delivery::run(&options),
+        Command::Claims(options) => claims::run(&options),
+        Command::Coupons(options) => coupons::run(&options),
         Command::TransferPeer(options) => transfers::serve_peer(&options),
         Command::Peer(options) => drop::serve_peer(&options),
     }

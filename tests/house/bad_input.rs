@@ -1,5 +1,7 @@
 //! Bad input at every address: the right status, the right code, nothing written, no panic.
 
+mod parts;
+
 use crate::support::{Cluster, on_every_setup, token};
 use guerdon_harness::api::drop_body;
 use serde_json::{Value, json};
@@ -15,6 +17,8 @@ struct Case {
     path: String,
     content_type: Option<&'static str>,
     body: Option<String>,
+    /// The idempotency key; one that is new unless set.
+    key: Option<String>,
     status: u16,
     code: &'static str,
     field: Option<&'static str>,
@@ -28,7 +32,17 @@ fn get(
     code: &'static str,
     field: Option<&'static str>,
 ) -> Case {
-    Case { method: "GET", route, path: path.into(), content_type: None, body: None, status, code, field }
+    Case {
+        method: "GET",
+        route,
+        path: path.into(),
+        content_type: None,
+        body: None,
+        key: None,
+        status,
+        code,
+        field,
+    }
 }
 
 fn send(
@@ -39,7 +53,7 @@ fn send(
     field: Option<&'static str>,
 ) -> Case {
     let body = Some(body.to_string());
-    Case { method, route, path: path.into(), content_type: Some(JSON), body, status, code, field }
+    Case { method, route, path: path.into(), content_type: Some(JSON), body, key: None, status, code, field }
 }
 
 const NOT_ACCEPTABLE: (u16, &str) = (422, "INVALID_FIELDS");
@@ -86,9 +100,19 @@ fn lists(route: &'static str, path: &str) -> Vec<Case> {
 
 /// The address with this id, whatever it is the id of.
 fn at(route: &str, id: &str) -> String {
-    ["{eventId}", "{userId}", "{requestId}", "{accountId}", "{transferId}", "{allocationId}", "{retryId}"]
-        .iter()
-        .fold(route.to_owned(), |path, name| path.replace(name, id))
+    [
+        "{eventId}",
+        "{userId}",
+        "{requestId}",
+        "{accountId}",
+        "{transferId}",
+        "{allocationId}",
+        "{retryId}",
+        "{couponId}",
+        "{userCouponId}",
+    ]
+    .iter()
+    .fold(route.to_owned(), |path, name| path.replace(name, id))
 }
 
 fn missing(method: &'static str, route: &'static str, code: &'static str) -> Vec<Case> {
@@ -101,6 +125,7 @@ fn missing(method: &'static str, route: &'static str, code: &'static str) -> Vec
         path: at(route, id),
         content_type: body.as_ref().map(|_| JSON),
         body: body.clone(),
+        key: None,
         status: 404,
         code,
         field: None,
@@ -148,8 +173,8 @@ fn cases() -> Vec<Case> {
             "rewards[0].amount",
         ),
         (json!({"rewards": [{"rewardId": "r", "kind": "ITEM", "details": 5}]}), "rewards[0].details"),
-        (json!({"type": "CLAIM", "capacityTotal": null, "conditions": "activity. >"}), "conditions"),
-        (json!({"type": "CLAIM", "capacityTotal": null, "conditions": "(".repeat(1_000)}), "conditions"),
+        (json!({"type": "CLAIM", "capacityTotal": null, "grantPolicy": "SOME"}), "grantPolicy"),
+        (json!({"conditions": "true"}), "conditions"),
         (json!({"type": "LOTTERY", "lotteryCutoffAt": 4_000_000_000_001_i64}), "lotteryCutoffAt"),
         (
             json!({"type": "ATTENDANCE", "capacityTotal": null, "attendance": {"daily": "nope"}}),
@@ -162,6 +187,20 @@ fn cases() -> Vec<Case> {
     ] {
         cases.push(send(create, create.1, with(changes), NOT_ACCEPTABLE, Some(field)));
     }
+    for conditions in [
+        json!("activity. >"),
+        json!("(".repeat(1_000)),
+        json!("a".repeat(2_001)),
+        json!(""),
+        json!(5),
+        json!("1"),
+        json!("nobody.LEVEL > 1"),
+        json!("size(1) > 2"),
+        json!("activity.LEVEL + true"),
+    ] {
+        let body = with(json!({"type": "CLAIM", "capacityTotal": null, "conditions": conditions}));
+        cases.push(send(create, create.1, body, NOT_ACCEPTABLE, Some("conditions")));
+    }
     cases.push(send(create, create.1, drop_body("there"), (409, "EVENT_EXISTS"), None));
     for (changes, field) in [
         (json!({"eventId": "other"}), "eventId"),
@@ -170,6 +209,7 @@ fn cases() -> Vec<Case> {
         (json!({"capacityTotal": null}), "capacityTotal"),
         (json!({"endsAt": 0}), "endsAt"),
         (json!({"random": {"prizes": []}}), "random"),
+        (json!({"conditions": "true"}), "conditions"),
     ] {
         cases.push(send(patch, "/v1/admin/events/there", changes, NOT_ACCEPTABLE, Some(field)));
     }
@@ -257,10 +297,13 @@ fn cases() -> Vec<Case> {
         };
         cases.extend(missing("POST", route, "EVENT_NOT_FOUND"));
     }
-    cases.extend(wallet_cases());
-    cases.extend(outbox_cases());
-    cases.extend(entry_cases());
-    cases.extend(allocation_cases());
+    cases.extend(parts::wallet_cases());
+    cases.extend(parts::outbox_cases());
+    cases.extend(parts::entry_cases());
+    cases.extend(parts::allocation_cases());
+    cases.extend(parts::claim_cases());
+    cases.extend(parts::activity_cases());
+    cases.extend(parts::coupon_cases());
     let close = ("POST", "/v1/admin/events/{eventId}/close");
     cases.push(send(close, "/v1/admin/events/there/close", "", (409, "EVENT_TRANSITION_REFUSED"), None));
     let open = ("POST", "/v1/admin/events/{eventId}/open");
@@ -272,175 +315,8 @@ fn cases() -> Vec<Case> {
         (409, "EVENT_FIELD_FROZEN"),
         None,
     ));
-    cases
-}
-
-fn entry_cases() -> Vec<Case> {
-    let check_in = ("POST", "/v1/events/{eventId}/attendance");
-    let play = ("POST", "/v1/events/{eventId}/plays");
-    let mut cases = Vec::new();
-    for (method, route) in [check_in, play, ("GET", check_in.1), ("GET", "/v1/events/{eventId}/odds")] {
-        cases.extend(missing(method, route, "EVENT_NOT_FOUND"));
-        let at = |event: &str| route.replace("{eventId}", event);
-        let wrong_type = |event: &str| match method {
-            "GET" => get(route, &at(event), 409, "EVENT_WRONG_TYPE", None),
-            _ => send((method, route), &at(event), "", (409, "EVENT_WRONG_TYPE"), None),
-        };
-        cases.extend(["open_1", "lottery"].map(wrong_type));
-        if method == "POST" {
-            cases.push(send((method, route), &at("there"), "", (404, "EVENT_NOT_FOUND"), None));
-        }
-    }
-    cases.push(send(check_in, "/v1/events/future_daily/attendance", "", (409, "EVENT_NOT_OPEN"), None));
-    cases.push(send(play, "/v1/events/future_daily/plays", "", (409, "EVENT_WRONG_TYPE"), None));
-    cases.push(send(play, "/v1/events/open_1/plays", "", (400, "IDEMPOTENCY_KEY_MISSING"), None));
-    cases
-}
-
-fn allocation_cases() -> Vec<Case> {
-    const UNKNOWN: &str = "0192aaaa-bbbb-7ccc-8ddd-eeeeffff0001";
-    let list = "/v1/admin/allocations";
-    let mut cases = lists(list, list);
-    cases.extend(lists("/v1/me/allocations", "/v1/me/allocations"));
-    for (filter, field) in
-        [("status=LOST", "status"), ("eventId=a-b", "eventId"), ("memberId=a%2Fb", "memberId")]
-    {
-        cases.push(get(list, &format!("{list}?{filter}"), 422, "INVALID_FIELDS", Some(field)));
-    }
-    for (method, route, code) in [
-        ("GET", "/v1/admin/allocations/{allocationId}", "ALLOCATION_NOT_FOUND"),
-        ("POST", "/v1/admin/allocations/{allocationId}/retry", "ALLOCATION_NOT_FOUND"),
-        ("POST", "/v1/admin/allocations/{allocationId}/cancel", "ALLOCATION_NOT_FOUND"),
-        ("GET", "/v1/admin/allocations/retries/{retryId}", "RETRY_NOT_FOUND"),
-        ("POST", "/v1/admin/allocations/retries/{retryId}/stop", "RETRY_NOT_FOUND"),
-    ] {
-        cases.extend(missing(method, route, code));
-        let unknown = at(route, UNKNOWN);
-        cases.push(match method {
-            "GET" => get(route, &unknown, 404, code, None),
-            _ => send((method, route), &unknown, "", (404, code), None),
-        });
-    }
-    let retry = ("POST", "/v1/admin/allocations/retry");
-    cases.extend(bodies(retry, retry.1));
-    for (body, field) in [
-        (json!({"status": "SUCCESS"}), "status"),
-        (json!({"status": "LOST"}), "status"),
-        (json!({"eventId": "a-b"}), "eventId"),
-        (json!({"memberId": "a/b"}), "memberId"),
-        (json!({"memberId": 5}), "memberId"),
-    ] {
-        cases.push(send(retry, retry.1, body, NOT_ACCEPTABLE, Some(field)));
-    }
-    cases
-}
-
-fn outbox_cases() -> Vec<Case> {
-    let list = "/v1/admin/outbox";
-    let mut cases = lists(list, list);
-    cases.push(get(list, "/v1/admin/outbox?status=LOST", 422, "INVALID_FIELDS", Some("status")));
-    cases.push(get("/v1/admin/outbox/sink", "/v1/admin/outbox/sink/", 404, "NOT_FOUND", None));
-    let one = "/v1/admin/outbox/{eventId}/replay";
-    cases.extend(missing("POST", one, "MESSAGE_NOT_FOUND"));
-    let range = ("POST", "/v1/admin/outbox/replay");
-    cases.extend(bodies(range, range.1));
-    for (body, field) in [
-        (json!({"from": "x"}), "from"),
-        (json!({"from": 5}), "from"),
-        (json!({"to": ""}), "to"),
-        (json!({"status": "LOST"}), "status"),
-        (json!({"status": "NEW"}), "status"),
-        (
-            json!({"from": "018bcfe5-6800-7001-8000-000000000001", "to": "00000000-0000-0000-0000-000000000000"}),
-            "to",
-        ),
-    ] {
-        cases.push(send(range, range.1, body, NOT_ACCEPTABLE, Some(field)));
-    }
-    // Nothing is published here.
-    cases.push(send(range, range.1, json!({}), (409, "NO_SINK"), None));
-    let enable = ("POST", "/v1/admin/outbox/sink/enable");
-    cases.push(send(enable, enable.1, json!({}), (409, "NO_SINK"), None));
-    cases
-}
-
-fn wallet_cases() -> Vec<Case> {
-    const TRANSFER: &str = "0192aaaa-bbbb-7ccc-8ddd-eeeeffff0001";
-    let keys = ("POST", "/v1/idempotency-keys");
-    let create = ("POST", "/v1/transfers");
-    let refund = ("POST", "/v1/transfers/{transferId}/refund");
-    let open = ("POST", "/v1/admin/accounts");
-    let deposit = ("POST", "/v1/admin/accounts/{accountId}/deposit");
-    let mut cases = Vec::new();
-    for call in [keys, create, refund, open, deposit] {
-        let id = if call == refund { TRANSFER } else { "1" };
-        cases.extend(bodies(call, &at(call.1, id)));
-    }
-    for body in [json!({}), json!({"scope": "DEPOSIT"}), json!({"scope": "LUCK"}), json!({"scope": null})] {
-        cases.push(send(keys, keys.1, body, NOT_ACCEPTABLE, Some("scope")));
-    }
-    let order = json!({"fromAccountId": 1, "toAccountId": 2, "amount": 1});
-    cases.push(send(create, create.1, &order, (400, "IDEMPOTENCY_KEY_MISSING"), None));
-    cases.push(send(create, create.1, &order, (404, "IDEMPOTENCY_KEY_NOT_FOUND"), None));
-    for (field, odd) in [
-        ("fromAccountId", json!(0)),
-        ("fromAccountId", json!(-1)),
-        ("fromAccountId", json!("1")),
-        ("fromAccountId", json!(1.5)),
-        ("toAccountId", json!(1)),
-        ("toAccountId", Value::Null),
-        ("amount", json!(0)),
-        ("amount", json!(-5)),
-        ("amount", json!("5")),
-        ("amount", json!(0.00001)),
-        ("amount", json!(1e40)),
-        ("amount", Value::Null),
-        ("amount", json!([])),
-    ] {
-        let mut body = order.clone();
-        body[field] = odd;
-        cases.push(send(create, create.1, body, NOT_ACCEPTABLE, Some(field)));
-    }
-    for amount in [json!(0), json!(-1), json!("1"), json!(0.12345)] {
-        let body = json!({"amount": amount});
-        cases.push(send(deposit, &at(deposit.1, "1"), &body, NOT_ACCEPTABLE, Some("amount")));
-        cases.push(send(refund, &at(refund.1, TRANSFER), &body, NOT_ACCEPTABLE, Some("amount")));
-    }
-    let one = json!({"amount": 1});
-    for (call, id, code) in [(deposit, "9", "ACCOUNT_NOT_FOUND"), (refund, TRANSFER, "TRANSFER_NOT_FOUND")] {
-        cases.push(send(call, &at(call.1, id), &one, (404, code), None));
-        cases.push(send(call, &at(call.1, id), &one, (400, "IDEMPOTENCY_KEY_MISSING"), None));
-        cases.extend(missing("POST", call.1, code));
-    }
-    for (body, field) in [
-        (json!({"currency": "KRW"}), "ownerId"),
-        (json!({"ownerId": "a/b", "currency": "KRW"}), "ownerId"),
-        (json!({"ownerId": "ann"}), "currency"),
-        (json!({"ownerId": "ann", "currency": "won"}), "currency"),
-        (json!({"ownerId": "ann", "currency": "KRW", "scale": 5}), "scale"),
-        (json!({"ownerId": "ann", "currency": "KRW", "scale": -1}), "scale"),
-        (json!({"ownerId": "ann", "currency": "KRW", "scale": "2"}), "scale"),
-    ] {
-        cases.push(send(open, open.1, body, NOT_ACCEPTABLE, Some(field)));
-    }
-    for (route, code) in [
-        ("/v1/accounts/{accountId}", "ACCOUNT_NOT_FOUND"),
-        ("/v1/accounts/{accountId}/entries", "ACCOUNT_NOT_FOUND"),
-        ("/v1/transfers/{transferId}", "TRANSFER_NOT_FOUND"),
-    ] {
-        cases.extend(missing("GET", route, code));
-        for odd in ["0", "-1", "01", "9999999999999999999999"] {
-            cases.push(get(route, &at(route, odd), 404, code, None));
-        }
-    }
-    for route in ["/v1/accounts/{accountId}", "/v1/accounts/{accountId}/entries"] {
-        for at_time in ["soon", "-1", "1.5", "99999999999999999"] {
-            let path = format!("{}?at={at_time}", at(route, "1"));
-            cases.push(get(route, &path, 422, "INVALID_FIELDS", Some("at")));
-        }
-    }
-    cases.extend(lists("/v1/me/accounts", "/v1/me/accounts"));
-    cases.extend(lists("/v1/accounts/{accountId}/entries", "/v1/accounts/1/entries"));
+    let conditions = json!({"conditions": "true"});
+    cases.push(send(patch, "/v1/admin/events/claims", conditions, (409, "EVENT_FIELD_FROZEN"), None));
     cases
 }
 
@@ -453,6 +329,9 @@ fn bad_input_is_refused_and_changes_nothing(cluster: &Cluster) {
     let mut claims = drop_body("claims");
     claims["type"] = json!("CLAIM");
     claims["capacityTotal"] = Value::Null;
+    let mut gated = claims.clone();
+    gated["eventId"] = json!("gated");
+    gated["conditions"] = json!("activity.LEVEL > 9");
     let mut lottery = drop_body("lottery");
     lottery["type"] = json!("LOTTERY");
     lottery["lotteryCutoffAt"] = json!(3_900_000_000_000_i64);
@@ -462,31 +341,53 @@ fn bad_input_is_refused_and_changes_nothing(cluster: &Cluster) {
     future_daily["type"] = json!("ATTENDANCE");
     future_daily["capacityTotal"] = Value::Null;
     future_daily["attendance"] = json!({"daily": "points"});
-    for body in [drop_body("there"), drop_body("open_1"), over, future, claims, lottery, future_daily] {
+    for body in [drop_body("there"), drop_body("open_1"), over, future, claims, gated, lottery, future_daily]
+    {
         operator.post("/v1/admin/events", &body).expect(201);
     }
-    for open in ["open_1", "future", "claims", "lottery", "future_daily"] {
+    for open in ["open_1", "future", "claims", "gated", "lottery", "future_daily"] {
         operator.post(&format!("/v1/admin/events/{open}/open"), &json!({})).expect(200);
     }
+    operator.send("PUT", "/v1/admin/users/u-1/activity", &[], Some(r#"{"LEVEL": 1}"#)).expect(200);
+    let refused = crate::claims::claim(&operator, "gated", parts::ENDED_CLAIM, &[]).expect(422);
+    assert_eq!(refused.code(), "CONDITION_NOT_MET");
+    let coupon = json!({"couponId": "c_1", "name": "Ten off", "totalQuantity": 5});
+    operator.post("/v1/admin/coupons", &coupon).expect(201);
+    let later =
+        json!({"couponId": "later", "name": "x", "totalQuantity": 5, "validFrom": 3_900_000_000_000_i64});
+    operator.post("/v1/admin/coupons", &later).expect(201);
     let everything = || {
         let mut sql = cluster.database.sql();
         let texts = |sql: &mut guerdon_harness::database::Sql, query: &str| sql.texts(query).join("\n");
         let events =
             texts(&mut sql, "SELECT event_id || status || name || kind || version FROM events ORDER BY 1");
+        let activity = texts(&mut sql, "SELECT user_id || activity FROM user_activity ORDER BY 1");
+        let claims =
+            texts(&mut sql, "SELECT request_id || status || epoch FROM user_reward_requests ORDER BY 1");
         let tables = ["core.account", "core.currency", "core.transfer", "integration.idempotency_key"];
         let tables = tables.map(|table| sql.table(table));
-        let counts: Vec<_> =
-            ["event_rewards", "audit_log", "users", "event_entry", "event_entrants", "allocation_retries"]
-                .into_iter()
-                .chain(tables.iter().map(String::as_str))
-                .map(|table| sql.number(&format!("SELECT COUNT(*) FROM {table}")))
-                .collect();
-        (events, counts)
+        let counts: Vec<_> = [
+            "event_rewards",
+            "audit_log",
+            "users",
+            "event_entry",
+            "event_entrants",
+            "allocation_retries",
+            "claim_stock",
+            "coupon",
+            "coupon_count",
+            "user_coupon",
+        ]
+        .into_iter()
+        .chain(tables.iter().map(String::as_str))
+        .map(|table| sql.number(&format!("SELECT COUNT(*) FROM {table}")))
+        .collect();
+        (events, activity, claims, counts)
     };
     let before = everything();
     let cases = cases();
     for (number, case) in cases.iter().enumerate() {
-        let key = format!("key-{number}");
+        let key = case.key.clone().unwrap_or_else(|| format!("key-{number:05}"));
         let mut headers: Vec<_> = case.content_type.map(|kind| ("content-type", kind)).into_iter().collect();
         if case.content_type.is_none() && case.body.is_some() {
             headers.push(("content-type", ""));
@@ -570,6 +471,17 @@ fn strangers_get_nothing(cluster: &Cluster) {
         ("POST", "/v1/admin/outbox/replay"),
         ("POST", "/v1/admin/outbox/018bcfe5-6800-7001-8000-000000000001/replay"),
         ("POST", "/v1/admin/outbox/sink/enable"),
+        ("GET", "/v1/admin/claims"),
+        ("GET", "/v1/admin/claims/nobody-s-claim"),
+        ("POST", "/v1/admin/claims/nobody-s-claim/retry"),
+        ("POST", "/v1/admin/claims/nobody-s-claim/resolve"),
+        ("GET", "/v1/admin/coupons"),
+        ("POST", "/v1/admin/coupons"),
+        ("GET", "/v1/admin/coupons/c_1"),
+        ("GET", "/v1/admin/coupons/c_1/user-coupons"),
+        ("POST", "/v1/admin/user-coupons/0192aaaa-bbbb-7ccc-8ddd-eeeeffff0001/revoke"),
+        ("GET", "/v1/admin/users/u-1/activity"),
+        ("PUT", "/v1/admin/users/u-1/activity"),
     ] {
         // Refused before the body is read, so even a broken one says nothing about what lies behind.
         let body = (method != "GET").then_some("{");

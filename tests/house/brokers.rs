@@ -188,6 +188,9 @@ fn a_broker_that_dies_under_load(kind: BrokerKind, engine: TestEngine) {
         // The load ends also with a test that fails: what it was given is waited for.
         let _ends = StopAtEnd(stop);
         until("the first to be handled", PATIENCE, || (!hook.calls().is_empty()).then_some(()));
+        for queue in [&topic, &observer.queue()] {
+            broker.until_kept(queue);
+        }
         for _ in 0..2 {
             go_on(100);
             broker.kill();

@@ -15,7 +15,7 @@ fn cut_at_commit(cut: Cut) {
     let servers =
         proxies.each_ref().map(|proxy| Server::start(BINARY, &ServerOptions::on(&proxy.url(&database.url))));
     for round in 0..3 {
-        proxies[0].arm(cut);
+        proxies[0].arm(cut, &format!("e_{round}_"));
         let answers = at_once(12, |number| {
             let body = drop_body(&format!("e_{round}_{number}"));
             operator(&servers[number % 2]).post("/v1/admin/events", &body)

@@ -1,6 +1,8 @@
 //! Rewards on their way: each delivered once under its own key, whatever the provider does and whoever is killed.
 
-use crate::support::{BINARY, Cluster, as_user, at_once, for_every_setup, operator, token};
+use crate::support::{
+    BINARY, Cluster, as_user, at_once, for_every_setup, operator, seconds_now, sign, token,
+};
 use guerdon_harness::{Api, Partners, Server, ServerOptions, TestDatabase, TestEngine, until};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -151,9 +153,10 @@ fn every_row_of_the_outcome_table(engine: TestEngine, servers: usize) {
         /// The code of the trouble after the first try, where it is seen.
         code: Option<&'static str>,
         ends: &'static str,
-        calls: u64,
+        /// What the provider applied in the end.
+        effects: usize,
     }
-    let row = |reward, script, code, ends, calls| Row { reward, script, code, ends, calls };
+    let row = |reward, script, code, ends, effects| Row { reward, script, code, ends, effects };
     let plain = |status: u16| json!([{"status": status, "tells": false}]);
     let rows = [
         row("ok_200", json!([{"status": 200}]), None, "SUCCESS", 1),
@@ -197,7 +200,7 @@ fn every_row_of_the_outcome_table(engine: TestEngine, servers: usize) {
     settings.push(("GUERDON_PROVIDERS__DEFAULT__CONCURRENCY".into(), "1".into()));
     let cluster = start(engine, servers, &settings);
     let api = cluster.operator(0);
-    for (number, Row { reward, script, code, ends, calls }) in rows.into_iter().enumerate() {
+    for (number, Row { reward, script, code, ends, effects }) in rows.into_iter().enumerate() {
         partners.faults(&json!({"byReward": {reward: script}}));
         let event = format!("e_{number}");
         open_item_drop(&api, &event, 1, &json!([item(reward)]));
@@ -221,7 +224,7 @@ fn every_row_of_the_outcome_table(engine: TestEngine, servers: usize) {
             assert!(codes.is_empty() || codes == [code.unwrap_or("")], "{reward}: {codes:?}");
         }
         let applied = partners.applied().into_iter().filter(|one| one["rewardId"] == reward).count();
-        assert_eq!(u64::try_from(applied).unwrap(), calls, "{reward}: effects");
+        assert_eq!(applied, effects, "{reward}");
     }
     // An operator has one tried again that had failed for good; it works now.
     partners.faults(&json!({}));
@@ -387,15 +390,19 @@ fn a_slow_provider_holds_up_nobody_else(engine: TestEngine, servers: usize) {
     };
     until("the quick ones", PATIENCE, || (delivered("sprint") == 200).then_some(()));
     assert_eq!(delivered("crawl"), 0, "nothing came from the slow one");
-    until("the breaker to open", PATIENCE, || {
-        (cluster.metric("guerdon_provider_breaker_open") > 0.5).then_some(())
-    });
+    until("the breaker to open", PATIENCE, || (cluster.metric("guerdon_breaker_open") > 0.5).then_some(()));
     slow.faults(&json!({}));
     until("the slow ones, once it is well", PATIENCE, || (delivered("crawl") == 200).then_some(()));
     until("the breaker to be closed", PATIENCE, || {
-        (cluster.metric("guerdon_provider_breaker_open") < 0.5).then_some(())
+        (cluster.metric("guerdon_breaker_open") < 0.5).then_some(())
     });
     crate::audit::assert_clean(&cluster.database);
+}
+
+/// An operator whose token is still good when the server's clock is ahead.
+fn lasting_operator(server: &Server) -> Api {
+    let claims = json!({"sub": "op", "roles": ["OPERATOR"], "exp": seconds_now() + 20_000});
+    server.api().with_token(&sign(&claims))
 }
 
 /// The provider's secret was exchanged and ours was not: nothing fails for good, and no try is used up.
@@ -412,16 +419,26 @@ fn a_secret_that_was_rotated_fails_nothing() {
     let api = operator(&servers[0]);
     until("several tries", PATIENCE, || (partners.calls() >= 3).then_some(()));
     assert!(partners.applied().is_empty());
-    assert!((servers[0].api().metric("guerdon_provider_breaker_open") - 1.0).abs() < 0.1);
+    assert!((servers[0].api().metric("guerdon_breaker_open") - 1.0).abs() < 0.1);
     let rows = allocations(&api, "");
     assert!(rows.iter().all(|row| row["retryCount"] == 0 && !row["nextRetryAt"].is_null()), "{rows:?}");
     assert!(rows.iter().any(|row| row["errorCode"] == "PROVIDER_MISCONFIGURED"));
     servers.remove(0).stop();
+    // Half an hour and an hour later, by the server's clock, it is still so.
+    for offset in ["30m", "60m"] {
+        let later = options(&database, &settings).with("GUERDON_DEV__CLOCK_OFFSET", offset);
+        let (server, calls) = (Server::start(BINARY, &later), partners.calls());
+        until("more tries", PATIENCE, || (partners.calls() >= calls + 2).then_some(()));
+        let rows = allocations(&lasting_operator(&server), "");
+        assert!(rows.iter().all(|row| row["retryCount"] == 0 && !row["nextRetryAt"].is_null()), "{rows:?}");
+        server.stop();
+    }
     let secret = "whsec_YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4".to_owned();
     settings.push(("GUERDON_PROVIDERS__DEFAULT__SECRET".into(), secret));
+    settings.push(("GUERDON_DEV__CLOCK_OFFSET".into(), "61m".into()));
     let server = Server::start(BINARY, &options(&database, &settings));
     until("all to be delivered", PATIENCE, || {
-        (allocations(&operator(&server), "status=SUCCESS").len() == 20).then_some(())
+        (allocations(&lasting_operator(&server), "status=SUCCESS").len() == 20).then_some(())
     });
     assert_eq!(partners.applied().len(), 20);
     crate::audit::assert_clean(&database);

@@ -57,10 +57,29 @@ fn every_metric_is_listed() {
     crate::support::open_drop(&cluster.operator(0), "won", 1);
     crate::support::as_user(&cluster.servers[0], 1).post("/v1/events/won/requests", &json!({})).expect(202);
     cluster.operator(0).post("/v1/admin/allocations/retry", &json!({"status": "PENDING"})).expect(202);
+    // A claim that is granted.
+    let mut gift = drop_body("gift");
+    gift["type"] = json!("CLAIM");
+    gift["capacityTotal"] = json!(null);
+    gift["rewards"] = json!([crate::claims::points()]);
+    cluster.operator(0).post("/v1/admin/events", &gift).expect(201);
+    cluster.operator(0).post("/v1/admin/events/gift/open", &json!({})).expect(200);
+    crate::claims::claim(&crate::support::as_user(&cluster.servers[0], 1), "gift", "a-claim-key", &[])
+        .expect(200);
+    // A coupon.
+    let coupon = json!({"couponId": "ten", "name": "x", "totalQuantity": 1});
+    cluster.operator(0).post("/v1/admin/coupons", &coupon).expect(201);
+    crate::coupons::issue(&crate::support::as_user(&cluster.servers[0], 1), "ten", "k", &[]).expect(201);
     let api = cluster.servers[0].api();
-    let families =
-        ["guerdon_deliveries_total", "guerdon_provider_breaker_open", "guerdon_allocations_waiting"];
-    until("figures of deliveries", std::time::Duration::from_secs(30), || {
+    let families = [
+        "guerdon_deliveries_total",
+        "guerdon_breaker_open",
+        "guerdon_allocations_waiting",
+        "guerdon_claims_ended_total",
+        "guerdon_claim_seconds_count",
+        "guerdon_claim_step_seconds_count",
+    ];
+    until("figures of deliveries and claims", std::time::Duration::from_secs(30), || {
         families.iter().all(|name| api.metric(name) > 0.5).then_some(())
     });
     let text = api.get("/metrics").expect(200).text;

@@ -49,7 +49,7 @@ impl Held {
 #[test]
 fn postgres_an_acceptance_stalls_before_its_commit_while_the_event_is_closed() {
     let held = Held::start();
-    held.proxy.arm(Cut::Hold);
+    held.proxy.arm(Cut::Hold, "u-1");
     std::thread::scope(|scope| {
         let stalled = scope.spawn(|| Held::apply(&held.slow, "u-1"));
         held.until_held();
@@ -69,7 +69,7 @@ fn postgres_an_acceptance_stalls_before_its_commit_while_the_event_is_closed() {
 #[test]
 fn postgres_an_acceptance_that_stalls_for_good_is_ended_and_the_event_closes() {
     let held = Held::start();
-    held.proxy.arm(Cut::Hold);
+    held.proxy.arm(Cut::Hold, "u-1");
     std::thread::scope(|scope| {
         let stalled = scope.spawn(|| Held::apply(&held.slow, "u-1"));
         held.until_held();
@@ -91,7 +91,7 @@ fn postgres_an_acceptance_that_stalls_for_good_is_ended_and_the_event_closes() {
 #[test]
 fn postgres_an_acceptance_stalls_while_later_ones_want_to_be_decided() {
     let held = Held::start();
-    held.proxy.arm(Cut::Hold);
+    held.proxy.arm(Cut::Hold, "u-1");
     std::thread::scope(|scope| {
         let stalled = scope.spawn(|| Held::apply(&held.slow, "u-1"));
         held.until_held();

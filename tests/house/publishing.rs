@@ -5,13 +5,12 @@ use guerdon_harness::api::drop_body;
 use guerdon_harness::{Api, Hook, Server, ServerOptions, TestDatabase, TestEngine, until};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-const SECRET: &str = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz";
+pub(crate) const SECRET: &str = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz";
 const NEXT_SECRET: &str = "whsec_YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4";
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 for_every_setup! {
     what_is_committed_arrives_signed_and_in_order
@@ -21,7 +20,7 @@ for_every_setup! {
 }
 
 /// Servers that publish to a hook.
-fn start(engine: TestEngine, servers: usize, hook: &Hook, settings: &[(&str, &str)]) -> Cluster {
+pub(crate) fn start(engine: TestEngine, servers: usize, hook: &Hook, settings: &[(&str, &str)]) -> Cluster {
     let url = hook.url();
     let mut all = vec![("GUERDON_OUTBOX__SINK", "webhook"), ("GUERDON_OUTBOX__URL", &url)];
     all.extend([("GUERDON_OUTBOX__SECRET", SECRET), ("GUERDON_OUTBOX__LEASE", "3s")]);
@@ -30,13 +29,13 @@ fn start(engine: TestEngine, servers: usize, hook: &Hook, settings: &[(&str, &st
 }
 
 /// Opens an event and closes it again.
-fn open_and_close(api: &Api, id: &str) {
+pub(crate) fn open_and_close(api: &Api, id: &str) {
     api.post("/v1/admin/events", &drop_body(id)).expect(201);
     api.post(&format!("/v1/admin/events/{id}/open"), &json!({})).expect(200);
     api.post(&format!("/v1/admin/events/{id}/close"), &json!({})).expect(200);
 }
 
-/// The ids of all messages in the outbox, as they travel.
+/// The ids of all messages that are to be published, as they travel.
 pub(crate) fn written(database: &TestDatabase) -> BTreeSet<String> {
     let mut sql = database.sql();
     let table = sql.table("integration.outbox_events");
@@ -44,7 +43,7 @@ pub(crate) fn written(database: &TestDatabase) -> BTreeSet<String> {
         TestEngine::Sqlite => "lower(hex(event_id))",
         TestEngine::Postgres => "encode(event_id, 'hex')",
     };
-    sql.texts(&format!("SELECT {hex} FROM {table}"))
+    sql.texts(&format!("SELECT {hex} FROM {table} WHERE channel = 'broker'"))
         .into_iter()
         .map(|id| format!("{}-{}-{}-{}-{}", &id[..8], &id[8..12], &id[12..16], &id[16..20], &id[20..]))
         .collect()
@@ -69,7 +68,7 @@ pub(crate) fn assert_in_order(events: &[Value]) {
     }
 }
 
-fn until_all_arrived(cluster: &Cluster, hook: &Hook) {
+pub(crate) fn until_all_arrived(cluster: &Cluster, hook: &Hook) {
     until("everything to arrive", PATIENCE, || {
         (ids(&hook.taken()) == written(&cluster.database)).then_some(())
     });
@@ -244,91 +243,6 @@ fn a_sink_that_is_away_costs_nothing(engine: TestEngine, servers: usize) {
     assert_eq!(harmed, 0, "an outage uses up no attempt, even where one is all there is");
 }
 
-#[test]
-fn an_address_that_is_gone_is_left_alone_until_it_is_enabled() {
-    let hook = Hook::start();
-    hook.answer_all(410);
-    let database = TestDatabase::new(TestEngine::Sqlite);
-    let url = hook.url();
-    let options = ServerOptions::on(&database.url)
-        .with("GUERDON_OUTBOX__SINK", "webhook")
-        .with("GUERDON_OUTBOX__URL", &url)
-        .with("GUERDON_OUTBOX__SECRET", SECRET);
-    let server = Server::start(BINARY, &options);
-    open_and_close(&operator(&server), "a");
-    let sink = |server: &Server| operator(server).get("/v1/admin/outbox/sink").expect(200).json();
-    until("it to be off", PATIENCE, || (sink(&server)["enabled"] == false).then_some(()));
-    assert!(sink(&server)["reason"].as_str().unwrap().contains("410"));
-    let calls = hook.calls().len();
-    server.stop();
-    // Also after a restart, and whatever else happens.
-    hook.answer_all(204);
-    let server = Server::start(BINARY, &options);
-    open_and_close(&operator(&server), "b");
-    until("the publisher to have looked", PATIENCE, || {
-        (server.api().metric("guerdon_outbox_backlog") > 3.5).then_some(())
-    });
-    assert_eq!(hook.calls().len(), calls);
-    let enabled = operator(&server).post("/v1/admin/outbox/sink/enable", &json!({})).expect(200).json();
-    assert_eq!(enabled["enabled"], true);
-    until("everything to arrive", PATIENCE, || (ids(&hook.taken()) == written(&database)).then_some(()));
-    assert_in_order(&hook.taken());
-}
-
-#[test]
-fn an_address_that_asks_for_time_gets_it() {
-    let hook = Hook::start();
-    let called = AtomicUsize::new(0);
-    hook.answer(move |_| {
-        let status = if called.fetch_add(1, Ordering::SeqCst) == 0 { 503 } else { 204 };
-        (status, vec![("Retry-After".to_owned(), "2".to_owned())])
-    });
-    let cluster = start(TestEngine::Sqlite, 1, &hook, &[]);
-    open_and_close(&cluster.operator(0), "a");
-    until_all_arrived(&cluster, &hook);
-    let calls = hook.calls();
-    assert_eq!(calls.iter().map(|call| call.status).collect::<Vec<_>>(), [503, 204, 204]);
-    assert!(calls[1].at - calls[0].at >= Duration::from_millis(1_990), "{:?}", calls[1].at - calls[0].at);
-}
-
-/// More than can be told of within a lease is told of in several, and nothing twice.
-#[test]
-fn a_slow_address_is_not_told_twice() {
-    let hook = Hook::start();
-    let (closed, gate) = (Arc::new((Mutex::new(0), Condvar::new())), Duration::from_millis(300));
-    hook.answer(move |_| {
-        // Nobody rings: it takes as long as it says.
-        drop(closed.1.wait_timeout(closed.0.lock().unwrap(), gate).unwrap());
-        (204, Vec::new())
-    });
-    let cluster = start(TestEngine::Sqlite, 1, &hook, &[("GUERDON_OUTBOX__LEASE", "1s")]);
-    let mut body = drop_body("drop");
-    // Nothing to win, so that nothing else is told of.
-    body["rewards"] = json!([]);
-    cluster.operator(0).post("/v1/admin/events", &body).expect(201);
-    cluster.operator(0).post("/v1/admin/events/drop/open", &json!({})).expect(200);
-    at_once(80, |number| {
-        let api = crate::support::as_user(&cluster.servers[0], number);
-        api.post("/v1/events/drop/requests", &json!({})).expect(202);
-    });
-    until_all_arrived(&cluster, &hook);
-    assert_eq!(hook.calls().len(), 81, "each once");
-    // Also when it is asked to stop in the middle of it.
-    at_once(80, |number| {
-        let api = crate::support::as_user(&cluster.servers[0], 100 + number);
-        api.post("/v1/events/drop/requests", &json!({})).expect(202);
-    });
-    until("it to be at it", PATIENCE, || (hook.calls().len() > 90).then_some(()));
-    let Cluster { database, mut servers } = cluster;
-    assert_eq!(servers.remove(0).stop(), Some(0));
-    let told = hook.calls().len();
-    assert!(told < 161, "it stops before all is told");
-    let mut sql = database.sql();
-    let table = sql.table("integration.outbox_events");
-    let sent = sql.number(&format!("SELECT COUNT(*) FROM {table} WHERE status = 'SENT'"));
-    assert_eq!(usize::try_from(sent), Ok(told), "what was told is noted");
-}
-
 /// However many wait for an earlier one of theirs, others get through.
 #[test]
 fn many_that_are_held_up_do_not_hold_up_their_shard() {
@@ -369,44 +283,6 @@ fn many_that_are_held_up_do_not_hold_up_their_shard() {
         });
         assert_eq!(hook.taken().len(), 1, "nothing passes what was refused");
     }
-}
-
-#[test]
-fn an_address_of_our_own_network_is_refused_at_the_start() {
-    let start = |url: &str, private: &str| {
-        let database = TestDatabase::new(TestEngine::Sqlite);
-        let options = ServerOptions::on(&database.url)
-            .with("GUERDON_OUTBOX__SINK", "webhook")
-            .with("GUERDON_OUTBOX__URL", url)
-            .with("GUERDON_WEBHOOKS__PRIVATE_ADDRESSES", private);
-        Server::try_start(BINARY, &options).err()
-    };
-    for (url, private) in
-        [("http://169.254.169.254/", "auto"), ("http://10.1.2.3/", "auto"), ("http://127.0.0.1:9/", "refuse")]
-    {
-        let said = start(url, private).unwrap();
-        assert!(said.contains("outbox.url") && said.contains("no public address"), "{said}");
-    }
-    assert!(start("http://127.0.0.1:9/", "auto").is_none());
-    assert!(start("http://10.1.2.3/", "allow").is_none());
-}
-
-/// A name that leads into our own network is refused with every connection, not only at the start.
-#[test]
-fn a_name_of_our_own_network_is_not_called() {
-    let hook = Hook::start();
-    let url = format!("http://localhost:{}/hook", hook.address.port());
-    let settings = [
-        ("GUERDON_OUTBOX__SINK", "webhook"),
-        ("GUERDON_OUTBOX__URL", url.as_str()),
-        ("GUERDON_WEBHOOKS__PRIVATE_ADDRESSES", "refuse"),
-    ];
-    let cluster = Cluster::start_with(TestEngine::Sqlite, 1, &settings);
-    open_and_close(&cluster.operator(0), "a");
-    until("the refusal to be logged", PATIENCE, || {
-        cluster.servers[0].log_text().contains("localhost has no public address").then_some(())
-    });
-    assert!(hook.calls().is_empty());
 }
 
 /// On PostgreSQL ids are not in the order of their commits.
@@ -527,13 +403,83 @@ fn what_was_sent_is_removed_in_time_and_the_audit_knows() {
 }
 
 /// What is written is what the catalogue says of it.
+/// One claim that is granted, one that is refused, and one that can neither be granted nor undone.
+fn claim_in_every_way(cluster: &Cluster, partners: &guerdon_harness::Partners) {
+    let item = |id: &str| json!({"rewardId": id, "kind": "ITEM", "provider": "partner"});
+    let body = json!({
+        "eventId": "gift", "name": "A gift", "type": "CLAIM", "startsAt": 1_700_000_000_000_i64,
+        "endsAt": 4_000_000_000_000_i64, "rewards": [item("sword"), item("shield")],
+    });
+    let api = cluster.operator(0);
+    api.post("/v1/admin/events", &body).expect(201);
+    api.post("/v1/admin/events/gift/open", &json!({})).expect(200);
+    let claim = |user: usize, key: &str| {
+        let user = crate::support::as_user(&cluster.servers[0], user);
+        user.send("POST", "/v1/event-claims/gift/claim", &[("idempotency-key", key)], None)
+    };
+    claim(1, "claim-key-1").expect(200);
+    claim(1, "claim-key-2").expect(409);
+    partners.faults(&json!({"byReward": {"shield": [{"status": 422}]}, "revokeStatus": 500}));
+    let stuck = claim(2, "claim-key-3").expect(502);
+    assert_eq!(stuck.code(), "COMPENSATION_FAILED_MANUAL_INTERVENTION_REQUIRED");
+}
+
+/// Two people for one coupon, while Redis is away; the next server decides about them by itself.
+fn ask_for_coupons_that_nobody_counts(cluster: &mut Cluster, hook: &Hook, settings: &[(&str, &str)]) {
+    let url = hook.url();
+    let options = ServerOptions::on(&cluster.database.url)
+        .with("GUERDON_OUTBOX__SINK", "webhook")
+        .with("GUERDON_OUTBOX__URL", &url)
+        .with("GUERDON_OUTBOX__SECRET", SECRET)
+        .with("GUERDON_OUTBOX__LEASE", "3s")
+        .with("GUERDON_COUPONS__LEASE", "1s");
+    let options = settings.iter().fold(options, |options, (name, value)| options.with(name, value));
+    let away = options
+        .clone()
+        .with("GUERDON_COUPONS__ISSUER", "redis-outbox")
+        .with("GUERDON_REDIS__URL", "redis://127.0.0.1:1/");
+    cluster.servers.pop().unwrap().stop();
+    let server = Server::start(BINARY, &away);
+    let coupon = json!({"couponId": "ten", "name": "Ten off", "totalQuantity": 1});
+    operator(&server).post("/v1/admin/coupons", &coupon).expect(201);
+    for user in [1, 2] {
+        crate::coupons::issue(&crate::support::as_user(&server, user), "ten", "k", &[]).expect(202);
+    }
+    server.stop();
+    cluster.servers.push(Server::start(BINARY, &options));
+}
+
+/// Whoever got it uses it, gives it back, and has it taken away.
+fn use_coupons(cluster: &Cluster) {
+    let api = cluster.operator(0);
+    let of_status = |status: &str| {
+        let path = format!("/v1/admin/coupons/ten/user-coupons?status={status}");
+        api.get(&path).expect(200).json()["items"].get(0).cloned()
+    };
+    until("one to be refused", PATIENCE, || of_status("REJECTED"));
+    let confirmed = until("the other to be confirmed", PATIENCE, || of_status("CONFIRMED"));
+    let user: usize = confirmed["userId"].as_str().unwrap().trim_start_matches("u-").parse().unwrap();
+    let owner = crate::support::as_user(&cluster.servers[0], user);
+    let id = confirmed["userCouponId"].as_str().unwrap();
+    for what in ["use", "cancel-use"] {
+        owner.post(&format!("/v1/user-coupons/{id}/{what}"), &json!({"orderId": "o-1"})).expect(200);
+    }
+    api.post(&format!("/v1/admin/user-coupons/{id}/revoke"), &json!({"note": "n"})).expect(200);
+}
+
 #[test]
 fn every_event_is_as_the_catalogue_has_it() {
     let hook = Hook::start();
-    let cluster = start(TestEngine::Sqlite, 1, &hook, &[]);
+    let partners = guerdon_harness::Partners::start(BINARY, &[]);
+    let settings =
+        [("GUERDON_PROVIDERS__PARTNER__URL", partners.url.as_str()), ("GUERDON_CLAIMS__RETRIES", "0")];
+    let mut cluster = start(TestEngine::Sqlite, 1, &hook, &settings);
+    ask_for_coupons_that_nobody_counts(&mut cluster, &hook, &settings);
+    use_coupons(&cluster);
     let api = cluster.operator(0);
     open_and_close(&api, "a");
     open_drop(&api, "b", 1);
+    claim_in_every_way(&cluster, &partners);
     crate::support::as_user(&cluster.servers[0], 1).post("/v1/events/b/requests", &json!({})).expect(202);
     until("the points to be paid out", PATIENCE, || {
         hook.taken().iter().any(|event| event["type"] == "ALLOCATION_SUCCEEDED").then_some(())
@@ -570,7 +516,13 @@ fn every_event_is_as_the_catalogue_has_it() {
     }
     somebody.post("/v1/events/daily/attendance", &json!({})).expect(201);
     somebody.send("POST", "/v1/events/wheel/plays", &[("idempotency-key", "k")], None).expect(201);
-    let awaited = ["EVENT_ANNOUNCED", "ALLOCATION_SUCCEEDED", "ALLOCATION_FAILED", "ALLOCATION_CANCELLED"];
+    let awaited = [
+        "EVENT_ANNOUNCED",
+        "ALLOCATION_SUCCEEDED",
+        "ALLOCATION_FAILED",
+        "ALLOCATION_CANCELLED",
+        "COUPON_REJECTED",
+    ];
     until("the lottery to be announced, and rewards to be given or not", PATIENCE, || {
         let taken = hook.taken();
         awaited.iter().all(|name| taken.iter().any(|event| event["type"] == *name)).then_some(())

@@ -4,8 +4,8 @@ use crate::load;
 use guerdon_core::idempotency::StoredAnswer;
 use guerdon_core::{EventId, UserId};
 use guerdon_engine::{
-    AllocationOptions, Clock, Engine, EngineMetrics, EngineOptions, KeyOptions, OutboxOptions, Outside,
-    UnknownUsers,
+    AllocationOptions, ClaimOptions, Clock, CouponOptions, Engine, EngineMetrics, EngineOptions, Issuer,
+    KeyOptions, OutboxOptions, Outside, UnknownUsers,
 };
 use guerdon_store::{Database, Stopwatch, Store, StoreMetrics, StoreOptions};
 use prometheus_client::registry::Registry;
@@ -41,6 +41,14 @@ pub(super) fn fill(
             max_attempts: 10,
             lease: Duration::from_mins(1),
         },
+        claims: ClaimOptions {
+            wait: Duration::from_secs(5),
+            lease: Duration::from_secs(30),
+            timeout: Duration::from_mins(10),
+            tries: 4,
+            retry_delay: Duration::from_millis(500),
+        },
+        coupons: CouponOptions { issuer: Issuer::Store, lease: Duration::from_secs(10) },
         keys: KeyOptions {
             ttl: Duration::from_mins(20),
             lease: Duration::from_mins(1),

@@ -6,12 +6,16 @@ mod http;
 mod kafka;
 mod provider;
 mod rabbitmq;
+mod redis;
+mod services;
 mod webhook;
 
 pub use address::Reach;
 pub use kafka::{KafkaSink, KafkaSource};
 pub use provider::{HttpProvider, ProviderOptions};
 pub use rabbitmq::{RabbitSink, RabbitSource};
+pub use redis::RedisCounter;
+pub use services::{HttpService, ServiceOptions};
 pub use webhook::{Secrets, Webhook, WebhookHandler, WebhookSink};
 
 use guerdon_core::Timestamp;

@@ -213,7 +213,8 @@ impl Provider for HttpProvider {
         })
     }
 
-    fn look<'a>(&'a self, key: &'a str) -> Asks<'a> {
+    fn look<'a>(&'a self, grant: &'a Grant) -> Asks<'a> {
+        let key = grant.key.as_str();
         Box::pin(async move {
             let mut url = self.url.clone();
             let named = url.path_segments_mut().map(|mut path| {

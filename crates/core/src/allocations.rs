@@ -12,36 +12,23 @@ pub mod view;
 pub use answer::{Answer, Outcome, Sent, judge};
 pub use breaker::Breaker;
 
-use crate::id::{EventId, RewardId, UserId};
+use crate::id::{EventId, RewardId, UserId, uuid_id};
 use crate::named::named;
 use crate::requests::RequestId;
 use crate::time::Timestamp;
 use crate::wallet::TransferId;
-use std::fmt;
-use uuid::Uuid;
 
 /// The longest that is kept of what went wrong, in characters.
 const MESSAGE_MAX: usize = 500;
 /// The longest time between two tries, unless the first one is longer.
 const BACKOFF_MAX_MS: i64 = 3_600_000;
 
-/// An allocation's id: derived from what it was won by, and as well ordered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AllocationId(Uuid);
+uuid_id! {
+    /// An allocation's id: derived from what it was won by, and as well ordered.
+    AllocationId
+}
 
 impl AllocationId {
-    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
-        Self(Uuid::from_bytes(bytes))
-    }
-
-    pub const fn as_bytes(&self) -> &[u8; 16] {
-        self.0.as_bytes()
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Uuid::try_parse(text).ok().map(Self)
-    }
-
     /// The one transfer that can pay it out: the store keeps a second one from being made.
     pub fn transfer_id(&self) -> TransferId {
         TransferId::from_bytes(twisted(*self.0.as_bytes()))
@@ -56,12 +43,6 @@ impl AllocationId {
 fn twisted(mut bytes: [u8; 16]) -> [u8; 16] {
     bytes[6] ^= 0x08;
     bytes
-}
-
-impl fmt::Display for AllocationId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.as_hyphenated().fmt(f)
-    }
 }
 
 named! {

@@ -41,10 +41,15 @@ pub enum Action {
     AllocationRetried,
     AllocationCancelled,
     AllocationsRetried,
+    ClaimRetried,
+    ClaimResolved,
+    UserActivitySet,
+    CouponCreated,
+    UserCouponRevoked,
 }
 
 impl Action {
-    pub const ALL: [Action; 16] = [
+    pub const ALL: [Action; 21] = [
         Self::EventCreated,
         Self::EventPatched,
         Self::EventOpened,
@@ -61,6 +66,11 @@ impl Action {
         Self::AllocationRetried,
         Self::AllocationCancelled,
         Self::AllocationsRetried,
+        Self::ClaimRetried,
+        Self::ClaimResolved,
+        Self::UserActivitySet,
+        Self::CouponCreated,
+        Self::UserCouponRevoked,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -81,6 +91,11 @@ impl Action {
             Self::AllocationRetried => "ALLOCATION_RETRIED",
             Self::AllocationCancelled => "ALLOCATION_CANCELLED",
             Self::AllocationsRetried => "ALLOCATIONS_RETRIED",
+            Self::ClaimRetried => "CLAIM_RETRIED",
+            Self::ClaimResolved => "CLAIM_RESOLVED",
+            Self::UserActivitySet => "USER_ACTIVITY_SET",
+            Self::CouponCreated => "COUPON_CREATED",
+            Self::UserCouponRevoked => "USER_COUPON_REVOKED",
         }
     }
 
@@ -98,6 +113,10 @@ impl Action {
             Self::SinkEnabled => "SINK",
             Self::AllocationRetried | Self::AllocationCancelled => "ALLOCATION",
             Self::AllocationsRetried => "RETRY",
+            Self::ClaimRetried | Self::ClaimResolved => "CLAIM",
+            Self::UserActivitySet => "USER_ACTIVITY",
+            Self::CouponCreated => "COUPON",
+            Self::UserCouponRevoked => "USER_COUPON",
             _ => "EVENT",
         }
     }

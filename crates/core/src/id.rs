@@ -9,6 +9,8 @@ pub const NAME_MAX: usize = 64;
 pub const USER_MAX: usize = 128;
 const CURRENCY_MAX: usize = 16;
 const KEY_MAX: usize = 128;
+/// The shortest key of a claim: it is one for everybody, so that it must not be guessed by chance.
+const CLAIM_KEY_MIN: usize = 8;
 
 fn check_currency(text: &str) -> Result<(), String> {
     let fits = (1..=CURRENCY_MAX).contains(&text.len())
@@ -19,6 +21,13 @@ fn check_currency(text: &str) -> Result<(), String> {
 fn check_key(text: &str) -> Result<(), String> {
     let fits = (1..=KEY_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
     if fits { Ok(()) } else { Err(format!("must be 1 to {KEY_MAX} visible ASCII characters")) }
+}
+
+fn check_claim_key(text: &str) -> Result<(), String> {
+    if text.len() >= CLAIM_KEY_MIN && check_key(text).is_ok() {
+        return Ok(());
+    }
+    Err(format!("must be {CLAIM_KEY_MIN} to {KEY_MAX} visible ASCII characters"))
 }
 
 fn check_name(text: &str) -> Result<(), String> {
@@ -77,6 +86,36 @@ macro_rules! identifiers {
     )+ };
 }
 
+/// Declares an id that is a UUID: bytes in the store, hyphenated text for people.
+macro_rules! uuid_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(uuid::Uuid);
+
+        impl $name {
+            pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+                Self(uuid::Uuid::from_bytes(bytes))
+            }
+
+            pub const fn as_bytes(&self) -> &[u8; 16] {
+                self.0.as_bytes()
+            }
+
+            pub fn parse(text: &str) -> Option<Self> {
+                uuid::Uuid::try_parse(text).ok().map(Self)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.as_hyphenated().fmt(f)
+            }
+        }
+    };
+}
+pub(crate) use uuid_id;
+
 identifiers! {
     /// An event, named by the operator who creates it.
     EventId, check_name;
@@ -88,6 +127,8 @@ identifiers! {
     Currency, check_currency;
     /// An idempotency key, ours or one that a client chose.
     IdempotencyKey, check_key;
+    /// The key of a claim, by which it is known from then on.
+    ClaimKey, check_claim_key;
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@
 
 pub mod allocations;
 pub mod audit;
+pub mod claims;
 pub mod code;
+pub mod coupons;
 pub mod draw;
 pub mod entries;
 pub mod events;
@@ -24,6 +26,6 @@ pub mod users;
 pub mod wallet;
 
 pub use code::Code;
-pub use id::{CouponId, Currency, EventId, IdempotencyKey, RewardId, UserId};
+pub use id::{ClaimKey, CouponId, Currency, EventId, IdempotencyKey, RewardId, UserId};
 pub use rejection::Rejection;
 pub use time::Timestamp;

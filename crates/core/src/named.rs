@@ -1,7 +1,7 @@
 //! Choices that have a name in the API and in the store.
 
 macro_rules! named {
-    ($(#[$doc:meta])* $name:ident { $($variant:ident $text:literal,)+ }) => {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident $text:tt,)+ }) => {
         $(#[$doc])*
         #[derive(
             Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,

@@ -6,10 +6,9 @@ pub mod envelope;
 mod tests;
 pub mod view;
 
+use crate::id::uuid_id;
 use crate::named::named;
 use crate::time::Timestamp;
-use std::fmt;
-use uuid::Uuid;
 
 named! {
     /// Where a message is on its way.
@@ -21,26 +20,15 @@ named! {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct MessageId([u8; 16]);
+uuid_id! {
+    MessageId
+}
 
 impl MessageId {
-    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
-        Self(bytes)
-    }
-
-    pub const fn as_bytes(&self) -> &[u8; 16] {
-        &self.0
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Uuid::try_parse(text).ok().map(|id| Self(id.into_bytes()))
-    }
-
     /// The one right after it.
     #[must_use]
     pub fn next(&self) -> Self {
-        Self(u128::from_be_bytes(self.0).saturating_add(1).to_be_bytes())
+        Self::from_bytes(u128::from_be_bytes(*self.as_bytes()).saturating_add(1).to_be_bytes())
     }
 
     /// The first id that can have been made at this time.
@@ -48,13 +36,7 @@ impl MessageId {
         let mut bytes = [0; 16];
         let millis = u64::try_from(time.as_millis()).unwrap_or(0);
         bytes[..6].copy_from_slice(&millis.to_be_bytes()[2..]);
-        Self(bytes)
-    }
-}
-
-impl fmt::Display for MessageId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Uuid::from_bytes(self.0).as_hyphenated().fmt(f)
+        Self::from_bytes(bytes)
     }
 }
 

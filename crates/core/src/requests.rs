@@ -8,23 +8,19 @@ pub use view::RequestView;
 
 use crate::code::Code;
 use crate::events::{Event, EventKind, EventType, check_open};
-use crate::id::{EventId, UserId};
+use crate::id::{EventId, UserId, uuid_id};
 use crate::named::named;
 use crate::rejection::Rejection;
 use crate::time::Timestamp;
-use std::fmt;
 use uuid::Uuid;
 
-/// A request's id: time-ordered, so that indexes append. Where a UUID of version 7 has random bits, it has the place in
-/// line, which is as unique; so a request is found by its id without an index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId(Uuid);
+uuid_id! {
+    /// A request's id: time-ordered, so that indexes append. Where a UUID of version 7 has random bits, it has the place in
+    /// line, which is as unique; so a request is found by its id without an index.
+    RequestId
+}
 
 impl RequestId {
-    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
-        Self(Uuid::from_bytes(bytes))
-    }
-
     /// The id of whoever takes this place at this time.
     pub fn at(key: LineKey, now: Timestamp) -> Self {
         let mut bytes = [0; 16];
@@ -42,14 +38,6 @@ impl RequestId {
         (head[6] == 0x70 && head[7] == 0).then(|| LineKey::from_raw(i64::from_be_bytes(*place) & PLACE))
     }
 
-    pub const fn as_bytes(&self) -> &[u8; 16] {
-        self.0.as_bytes()
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Uuid::try_parse(text).ok().map(Self)
-    }
-
     /// The id of something that a request causes exactly once: the same again when the request is decided again, and
     /// as well ordered as the request's own.
     #[must_use]
@@ -64,12 +52,6 @@ impl RequestId {
 
 /// The bits of an id that hold a place.
 const PLACE: i64 = (1 << 62) - 1;
-
-impl fmt::Display for RequestId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.as_hyphenated().fmt(f)
-    }
-}
 
 named! {
     RequestStatus {

@@ -8,7 +8,7 @@ pub use books::{Book, Books, Entry, Posted, Side};
 use crate::code::Code;
 use crate::fields::FieldErrors;
 use crate::hash::{Bytes, Hash};
-use crate::id::{Currency, IdempotencyKey, UserId};
+use crate::id::{Currency, IdempotencyKey, UserId, uuid_id};
 use crate::idempotency::{Advice, Scope};
 use crate::money::Decimal;
 use crate::named::named;
@@ -17,7 +17,6 @@ use crate::time::Timestamp;
 use serde::Deserialize;
 use std::fmt;
 use utoipa::ToSchema;
-use uuid::Uuid;
 
 /// An account's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,34 +44,17 @@ impl fmt::Display for AccountId {
     }
 }
 
-/// A transfer's id: time-ordered, so that indexes append.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TransferId(Uuid);
+uuid_id! {
+    /// A transfer's id: time-ordered, so that indexes append.
+    TransferId
+}
 
 impl TransferId {
-    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
-        Self(Uuid::from_bytes(bytes))
-    }
-
-    pub const fn as_bytes(&self) -> &[u8; 16] {
-        self.0.as_bytes()
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Uuid::try_parse(text).ok().map(Self)
-    }
-
     /// The id of the one message that tells of it.
     pub fn message_id(&self) -> [u8; 16] {
         let mut bytes = *self.0.as_bytes();
         bytes[7] ^= 1;
         bytes
-    }
-}
-
-impl fmt::Display for TransferId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.as_hyphenated().fmt(f)
     }
 }
 
@@ -117,6 +99,7 @@ named! {
         Deposit "DEPOSIT",
         Refund "REFUND",
         Reward "REWARD",
+        Revocation "REVOCATION",
     }
 }
 
@@ -125,7 +108,7 @@ impl TransferKind {
     pub const fn message(self) -> &'static str {
         match self {
             Self::Transfer | Self::Deposit | Self::Reward => "TRANSFER_COMPLETED",
-            Self::Refund => "TRANSFER_REFUNDED",
+            Self::Refund | Self::Revocation => "TRANSFER_REFUNDED",
         }
     }
 }

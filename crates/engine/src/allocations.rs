@@ -14,8 +14,10 @@ mod port;
 mod retries;
 mod wallet;
 
-pub(crate) use lane::Deliveries;
+pub(crate) use lane::{Deliveries, WALLET, pause};
+pub(crate) use outside::{ask, grant_of};
 pub use port::{Asks, Calls, Grant, Provider, Revocation};
+pub(crate) use wallet::{Payable, plan, told};
 
 use std::time::Duration;
 
@@ -30,8 +32,4 @@ pub struct AllocationOptions {
     pub max_attempts: i64,
     /// How long a row is left to whoever made it or took it up.
     pub lease: Duration,
-}
-
-pub(crate) fn millis(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

@@ -5,6 +5,8 @@
 //! way, such as a draw that is being settled, is checked as far as it has come.
 
 mod check;
+mod claims;
+mod coupons;
 mod entries;
 mod line;
 mod tables;
@@ -58,6 +60,17 @@ enum Phase {
         after: Vec<u8>,
     },
     Entries(Box<entries::EntryScan>),
+    Claims {
+        after: Vec<u8>,
+    },
+    ClaimStock {
+        after: String,
+    },
+    Coupons(Box<coupons::CouponScan>),
+    UserCoupons {
+        after: Vec<u8>,
+        coupons: Box<coupons::CouponScan>,
+    },
     Sums,
     Books(Box<wallet::BookScan>),
     Transfers {
@@ -80,7 +93,10 @@ impl Phase {
             Self::Events { .. } => Self::Outbox { after: Vec::new() },
             Self::Outbox { .. } => Self::Allocations { after: Vec::new() },
             Self::Allocations { .. } => Self::Entries(Box::default()),
-            Self::Entries(_) => Self::Sums,
+            Self::Entries(_) => Self::Claims { after: Vec::new() },
+            Self::Claims { .. } => Self::ClaimStock { after: String::new() },
+            Self::ClaimStock { .. } => Self::Coupons(Box::default()),
+            Self::Coupons(_) | Self::UserCoupons { .. } => Self::Sums,
             Self::Sums => Self::Books(Box::default()),
             Self::Books(_) => Self::Transfers { after: Vec::new() },
             Self::Transfers { .. } => Self::Keys { after: Default::default() },
@@ -117,6 +133,10 @@ impl Audit {
             Phase::Outbox { after } => self.look_at_outbox(tx, &after),
             Phase::Allocations { after } => self.look_at_allocations(tx, &after),
             Phase::Entries(scan) => self.look_at_entries(tx, *scan),
+            Phase::Claims { after } => self.look_at_claims(tx, &after),
+            Phase::ClaimStock { after } => self.look_at_claim_stock(tx, &after),
+            Phase::Coupons(scan) => self.look_at_coupons(tx, scan),
+            Phase::UserCoupons { after, coupons } => self.look_at_user_coupons(tx, &after, coupons),
             Phase::Sums => self.look_at_sums(tx),
             Phase::Books(scan) => self.look_at_books(tx, *scan),
             Phase::Transfers { after } => self.look_at_transfers(tx, &after),
@@ -139,6 +159,8 @@ impl Audit {
             Phase::Outbox { .. } => "the outbox",
             Phase::Allocations { .. } => "allocations",
             Phase::Entries(_) => "entries",
+            Phase::Claims { .. } | Phase::ClaimStock { .. } => "claims",
+            Phase::Coupons(_) | Phase::UserCoupons { .. } => "coupons",
             Phase::Sums | Phase::Books(_) => "accounts",
             Phase::Transfers { .. } => "transfers",
             Phase::Keys { .. } => "idempotency keys",

@@ -36,5 +36,10 @@ impl Clock {
 #[expect(clippy::disallowed_methods, reason = "this is the clock that everything else is told to ask")]
 pub(crate) fn machine_millis() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    millis(since)
+}
+
+/// A time as the store counts it.
+pub(crate) fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

@@ -1,7 +1,9 @@
 //! The engine: the store, the clock, what is kept in memory, and the loops.
 
 use crate::allocations::{AllocationOptions, Deliveries, Provider};
+use crate::claims::{ClaimOptions, ClaimServices, Claims};
 use crate::clock::Clock;
+use crate::coupons::{CouponCounter, CouponOptions, CouponProvider, Coupons};
 use crate::draws::UnderWay;
 use crate::entropy::Entropy;
 use crate::failure::Failure;
@@ -32,7 +34,7 @@ const CANCELLED_INTERVAL: Duration = Duration::from_millis(500);
 const DRAWS_INTERVAL: Duration = Duration::from_millis(200);
 /// How many documents of draws are begun at the same time.
 const DOCUMENTS_AT_ONCE: usize = 2;
-const WATCH_INTERVAL: Duration = Duration::from_millis(250);
+pub(crate) const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// The ledger's loop waits for news by itself.
 const LEDGER_PAUSE: Duration = Duration::from_millis(1);
@@ -48,6 +50,8 @@ pub struct EngineOptions {
     pub requests_ttl: Duration,
     pub requests_ttl_after_event: Duration,
     pub allocations: AllocationOptions,
+    pub claims: ClaimOptions,
+    pub coupons: CouponOptions,
     pub keys: KeyOptions,
     pub outbox: OutboxOptions,
 }
@@ -59,6 +63,10 @@ pub struct Outside {
     pub sink: Option<Arc<dyn Sink>>,
     /// Who delivers rewards, beside the wallet.
     pub providers: Vec<Arc<dyn Provider>>,
+    /// Whom claims ask, where it is not the house.
+    pub services: ClaimServices,
+    /// Who counts coupons, where it is not the store alone.
+    pub counter: Option<Arc<dyn CouponCounter>>,
 }
 
 pub struct Engine {
@@ -75,6 +83,8 @@ pub struct Engine {
     /// Where messages are published to somewhere.
     pub(crate) publisher: Option<Publisher>,
     pub(crate) deliveries: Arc<Deliveries>,
+    pub(crate) claims: Arc<Claims>,
+    pub(crate) coupons: Arc<Coupons>,
     /// Whom rows belong to that this process has taken up.
     worker_id: String,
     /// Held by whoever works out a draw's winners again.
@@ -96,9 +106,13 @@ impl Engine {
     ) -> Result<Arc<Self>, Failure> {
         let users = UserBook::new(options.unknown_users);
         let loops = Loops::default();
-        let Outside { sink, providers } = outside;
+        let Outside { sink, mut providers, services, counter } = outside;
+        let coupon_provider = Arc::new(CouponProvider::default());
+        providers.push(Arc::clone(&coupon_provider) as Arc<dyn Provider>);
+        let coupons = Arc::new(Coupons::new(options.coupons, counter));
         let publishing = if sink.is_some() { Publishing::Broker } else { Publishing::Nobody };
         let deliveries = Arc::new(Deliveries::new(options.allocations, providers));
+        let claims = Claims::new(options.claims, options.unknown_users, services, &deliveries);
         let intake = Arc::new(Intake::new(&options, store.engine(), publishing, Arc::clone(&deliveries)));
         let (watch, draws) = (Watch::default(), UnderWay::default());
         let keys = Arc::new(Keys::new(options.keys, metrics.clone(), timed_out));
@@ -118,12 +132,15 @@ impl Engine {
             desk,
             publisher,
             deliveries,
+            claims: Arc::new(claims),
+            coupons,
             worker_id,
             documents: tokio::sync::Semaphore::new(DOCUMENTS_AT_ONCE),
             auditing: tokio::sync::Mutex::default(),
             options,
             loops,
         });
+        coupon_provider.belongs_to(&engine);
         if engine.store.engine() == Database::Postgres {
             // Before anything is decided by a time.
             engine.follow_database_clock().await?;
@@ -145,6 +162,8 @@ impl Engine {
             |engine| async move { engine.go_on_with_retries().await },
         );
         engine.start_deliveries();
+        engine.start_claims();
+        engine.start_coupons();
         engine.every("missing_providers", MISSING_INTERVAL, Self::find_missing_providers);
         engine.every("draws", DRAWS_INTERVAL, Self::advance_draws);
         engine.every("watch", WATCH_INTERVAL, |engine| async move { engine.look_at_watched_lines().await });
@@ -183,7 +202,7 @@ impl Engine {
     }
 
     /// Runs a step of the engine again and again, for as long as the engine is there.
-    fn every<F>(
+    pub(crate) fn every<F>(
         self: &Arc<Self>,
         name: &'static str,
         pause: Duration,

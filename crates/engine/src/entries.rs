@@ -11,25 +11,6 @@ use guerdon_core::events::Event;
 use guerdon_core::{Code, EventId, Rejection, UserId};
 use guerdon_store::{Fault, Tx, entries, events};
 
-/// Applies commands event by event, in the order of the events' ids, and answers in the commands' own order.
-fn by_event<C, O>(
-    tx: &mut Tx<'_>,
-    batch: &[C],
-    event_of: impl Fn(&C) -> &EventId,
-    apply: impl Fn(&mut Tx<'_>, &[&C]) -> Result<Vec<O>, Fault>,
-) -> Result<Vec<O>, Fault> {
-    let mut order: Vec<_> = (0..batch.len()).collect();
-    order.sort_by_key(|index| event_of(&batch[*index]));
-    let mut outcomes: Vec<Option<O>> = batch.iter().map(|_| None).collect();
-    for same in order.chunk_by(|a, b| event_of(&batch[*a]) == event_of(&batch[*b])) {
-        let people: Vec<_> = same.iter().map(|index| &batch[*index]).collect();
-        for (index, outcome) in same.iter().zip(apply(tx, &people)?) {
-            outcomes[*index] = Some(outcome);
-        }
-    }
-    outcomes.into_iter().map(|outcome| outcome.ok_or(Fault::Panicked)).collect()
-}
-
 /// An event that people have seen, which does not change until the transaction ends.
 fn public_event(tx: &mut Tx<'_>, event_id: &EventId) -> Result<Result<Event, Rejection>, Fault> {
     entries::hold_event(tx, event_id)?;

@@ -3,6 +3,7 @@
 //! A part claims in one transaction with [`begin`], does its work in another, and there calls the store's `finish` with
 //! the epoch that it was given. What [`begin`] says is final for everybody but the one who is told to work.
 
+use crate::clock::millis;
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::metrics::{EngineMetrics, OutcomeLabels};
@@ -46,10 +47,6 @@ impl Keys {
     pub(crate) fn lease_ms(&self) -> i64 {
         millis(self.options.lease)
     }
-}
-
-fn millis(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// What became of a call that brought a key.

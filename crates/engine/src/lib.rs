@@ -6,16 +6,21 @@
 mod allocations;
 mod audit;
 mod audit_log;
+mod claims;
 mod clock;
 mod consume;
+mod coupons;
 mod database_clock;
 mod draws;
 mod engine;
 mod entries;
 mod entropy;
 mod events;
+mod failpoint;
 mod failure;
 mod figures;
+mod gate;
+mod groups;
 mod idempotency;
 mod loops;
 mod metrics;
@@ -29,10 +34,15 @@ mod wallet;
 pub use allocations::{AllocationOptions, Asks, Calls, Grant, Provider, Revocation};
 pub use audit::{Audit, Manners, run_audit};
 pub use audit_log::AuditFilter;
+pub use claims::{Activities, ActivityService, ClaimOptions, ClaimServices, Claimed, Statuses, UserService};
 pub use clock::Clock;
 pub use consume::{
     Consumed, Consumer, ConsumerOptions, Delivery, Handled, Handler, Handles, LogHandler, Releases, Settled,
     Settles, Source, Takes,
+};
+pub use coupons::{
+    Away as CounterAway, Begins, Compared, Comparison, Counted, Counter, CouponCounter, CouponOptions, Entry,
+    IssuedCoupon, Issuer, Reads, Take, Taken, Tells, Waiting,
 };
 pub use draws::DrawHead;
 pub use engine::{Engine, EngineOptions, Outside};

@@ -36,7 +36,19 @@ pub struct EngineMetrics {
     pub(crate) deliveries: Family<DeliveryLabels, Counter>,
     pub(crate) delivery_seconds: Histogram,
     pub(crate) provider_seconds: Family<ProviderLabels, Histogram, fn() -> Histogram>,
-    pub(crate) provider_breaker_open: Family<ProviderLabels, Gauge>,
+    pub(crate) breaker_open: Family<ServiceLabels, Gauge>,
+    pub(crate) claims_ended: Family<ClaimLabels, Counter>,
+    pub(crate) claim_seconds: Histogram,
+    pub(crate) claim_step_seconds: Family<StepLabels, Histogram, fn() -> Histogram>,
+    pub(crate) claims_waiting: Family<ServiceLabels, Gauge>,
+    pub(crate) claims_overdue_seconds: Family<ServiceLabels, Gauge<f64, AtomicU64>>,
+    pub(crate) claims_needing_hand: Gauge,
+    pub(crate) coupons_asked: Family<IssueLabels, Counter>,
+    pub(crate) coupons_waiting: Gauge,
+    pub(crate) coupons_oldest_seconds: Gauge<f64, AtomicU64>,
+    pub(crate) coupon_recounts: Counter,
+    pub(crate) coupon_drift: Gauge,
+    pub(crate) coupons_lost: Counter,
     pub(crate) allocations_waiting: Family<ProviderLabels, Gauge>,
     pub(crate) allocations_overdue_seconds: Family<ProviderLabels, Gauge<f64, AtomicU64>>,
 }
@@ -45,6 +57,33 @@ pub struct EngineMetrics {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct ProviderLabels {
     pub(crate) provider: String,
+}
+
+/// Who counts, and what was said of a wish at once.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct IssueLabels {
+    pub(crate) issuer: &'static str,
+    pub(crate) result: &'static str,
+}
+
+/// How a claim ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct ClaimLabels {
+    pub(crate) status: &'static str,
+}
+
+/// Whose turn it was.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct StepLabels {
+    pub(crate) step: String,
+    /// Waiting for it, at it, or writing it down.
+    pub(crate) part: &'static str,
+}
+
+/// A service outside.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct ServiceLabels {
+    pub(crate) service: String,
 }
 
 /// Who delivered, and how it ended.
@@ -89,7 +128,19 @@ impl EngineMetrics {
             deliveries: Family::default(),
             delivery_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 22)),
             provider_seconds: Family::new_with_constructor(call_seconds),
-            provider_breaker_open: Family::default(),
+            breaker_open: Family::default(),
+            claims_ended: Family::default(),
+            claim_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 22)),
+            claim_step_seconds: Family::new_with_constructor(call_seconds),
+            claims_waiting: Family::default(),
+            claims_overdue_seconds: Family::default(),
+            claims_needing_hand: Gauge::default(),
+            coupons_asked: Family::default(),
+            coupons_waiting: Gauge::default(),
+            coupons_oldest_seconds: Gauge::default(),
+            coupon_recounts: Counter::default(),
+            coupon_drift: Gauge::default(),
+            coupons_lost: Counter::default(),
             allocations_waiting: Family::default(),
             allocations_overdue_seconds: Family::default(),
         };
@@ -124,6 +175,8 @@ impl EngineMetrics {
         metrics.register_wallet(engine);
         metrics.register_outbox(engine);
         metrics.register_allocations(engine);
+        metrics.register_claims(engine);
+        metrics.register_coupons(engine);
         metrics
     }
 
@@ -157,6 +210,76 @@ impl EngineMetrics {
         );
     }
 
+    fn register_claims(&self, engine: &mut Registry) {
+        engine.register(
+            "claims_ended",
+            "Claims that came to an end, or that need a hand, by status",
+            self.claims_ended.clone(),
+        );
+        engine.register_with_unit(
+            "claim",
+            "From a claim's call to its end",
+            Unit::Seconds,
+            self.claim_seconds.clone(),
+        );
+        engine.register_with_unit(
+            "claim_step",
+            "How long claims waited for a step, called somebody, and were written, by step and part: waits, called, written",
+            Unit::Seconds,
+            self.claim_step_seconds.clone(),
+        );
+        engine.register(
+            "claims_waiting",
+            "Claims that are not at their end, by whom they wait for, counted up to 10000",
+            self.claims_waiting.clone(),
+        );
+        engine.register_with_unit(
+            "claims_overdue",
+            "How long the first of them has been due",
+            Unit::Seconds,
+            self.claims_overdue_seconds.clone(),
+        );
+        engine.register(
+            "claims_needing_hand",
+            "Claims that could not be undone and wait for an operator, counted up to 10000",
+            self.claims_needing_hand.clone(),
+        );
+    }
+
+    fn register_coupons(&self, engine: &mut Registry) {
+        engine.register(
+            "coupons_asked",
+            "Coupons that were asked for and not refused at once, by issuer and by result: ISSUED, PENDING",
+            self.coupons_asked.clone(),
+        );
+        engine.register(
+            "coupons_waiting",
+            "Messages about coupons that Redis has yet to count, counted up to 10000",
+            self.coupons_waiting.clone(),
+        );
+        engine.register_with_unit(
+            "coupons_oldest",
+            "The age of the oldest of them",
+            Unit::Seconds,
+            self.coupons_oldest_seconds.clone(),
+        );
+        engine.register(
+            "coupon_recounts",
+            "How often this process counted a coupon in Redis anew, from the store",
+            self.coupon_recounts.clone(),
+        );
+        engine.register(
+            "coupon_drift",
+            "By how many Redis and the store disagree, over all coupons, beyond what is under way",
+            self.coupon_drift.clone(),
+        );
+        engine.register(
+            "coupons_lost",
+            "Issues that this process accepted and Redis lost before the store had them; the log names them",
+            self.coupons_lost.clone(),
+        );
+    }
+
     fn register_allocations(&self, engine: &mut Registry) {
         engine.register(
             "deliveries",
@@ -176,9 +299,9 @@ impl EngineMetrics {
             self.provider_seconds.clone(),
         );
         engine.register(
-            "provider_breaker_open",
-            "1 while a provider is left alone because it does not work",
-            self.provider_breaker_open.clone(),
+            "breaker_open",
+            "1 while a service outside is left alone because it does not work: a provider by its name, or auth, gameData",
+            self.breaker_open.clone(),
         );
         engine.register(
             "allocations_waiting",

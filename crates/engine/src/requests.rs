@@ -10,10 +10,11 @@ mod watch;
 
 pub(crate) use news::tell;
 pub use reads::{RequestFilter, ShownRequest, Summary};
-pub(crate) use rewards::{Won, hand_over, reward};
+pub(crate) use rewards::{Won, reward};
 pub(crate) use watch::Watch;
 
-use crate::allocations::{Deliveries, millis};
+use crate::allocations::Deliveries;
+use crate::clock::millis;
 use crate::engine::{Engine, EngineOptions};
 use crate::failure::Failure;
 use accept::Submit;

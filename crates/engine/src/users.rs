@@ -9,8 +9,8 @@ use guerdon_core::audit::{Action, Actor, AuditEntry};
 use guerdon_core::identity::{Identity, Permission};
 use guerdon_core::users::UserStatus;
 use guerdon_core::{Code, Rejection, Timestamp, UserId};
-use guerdon_store::{Command, Fault, Priority, Stopwatch, Tx, audit_log, users};
-use serde_json::json;
+use guerdon_store::{Command, Fault, Priority, Stopwatch, Tx, activity, audit_log, users};
+use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
@@ -135,6 +135,22 @@ impl Engine {
         Ok(())
     }
 
+    /// Sets what is known of a user's activity.
+    pub async fn set_user_activity(
+        &self,
+        actor: Actor,
+        user_id: UserId,
+        activity: Map<String, Value>,
+    ) -> Result<(), Failure> {
+        self.commit(SetActivity { user_id, activity, actor, at: self.now() }).await
+    }
+
+    /// What is known of a user's activity: nothing, unless somebody said so.
+    pub async fn user_activity(&self, user_id: &UserId) -> Result<Map<String, Value>, Failure> {
+        let wanted = user_id.clone();
+        Ok(self.read(move |tx| activity::find(tx, &wanted)).await?.unwrap_or_default())
+    }
+
     /// Reads what changed in the registry since the last time, by following the audit log.
     pub(crate) async fn refresh_users(&self) -> Result<(), Failure> {
         let started = Stopwatch::start();
@@ -183,6 +199,40 @@ impl Engine {
                 self.users.note(user_id, status);
             }
         }
+    }
+}
+
+struct SetActivity {
+    user_id: UserId,
+    activity: Map<String, Value>,
+    actor: Actor,
+    at: Timestamp,
+}
+
+impl Command for SetActivity {
+    type Output = ();
+    const NAME: &'static str = "set_user_activity";
+    const PRIORITY: Priority = Priority::Operator;
+
+    fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<()>, Fault> {
+        let mut order: Vec<_> = batch.iter().collect();
+        order.sort_by_key(|command| &command.user_id);
+        let mut lines = Vec::with_capacity(batch.len());
+        for command in order {
+            let before = activity::put(tx, &command.user_id, &command.activity, command.at)?;
+            // What people do is not for the log; what is known of them is.
+            let names = |map: &Map<String, Value>| json!({"names": map.keys().collect::<Vec<_>>()});
+            lines.push(AuditEntry {
+                at: command.at,
+                actor: command.actor.clone(),
+                action: Action::UserActivitySet,
+                target_id: command.user_id.to_string(),
+                before: before.as_ref().map(names),
+                after: Some(names(&command.activity)),
+            });
+        }
+        audit_log::append(tx, &lines)?;
+        Ok(batch.iter().map(|_| ()).collect())
     }
 }
 

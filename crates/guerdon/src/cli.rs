@@ -54,6 +54,9 @@ enum Command {
     Events,
     /// Take events from a broker, notify of each, and record in a database of its own that it was done
     Consume,
+    /// What concerns coupons that are counted in Redis
+    #[command(subcommand)]
+    Coupons(commands::coupons::CouponsCommand),
     /// What helps to try things out; never for real rewards
     #[command(subcommand)]
     Dev(commands::dev::DevCommand),
@@ -71,6 +74,9 @@ impl Cli {
             Command::Openapi => commands::openapi::run(),
             Command::Events => commands::events::run(),
             Command::Consume => with(self.sources, None, commands::consume::run),
+            Command::Coupons(coupons) => {
+                with(self.sources, None, |settings| commands::coupons::run(&coupons, settings))
+            }
             Command::Dev(dev) => commands::dev::run(&dev),
             Command::VerifyDraw(args) => commands::verify_draw::run(&args),
             Command::Config(args) => match args.without_settings() {

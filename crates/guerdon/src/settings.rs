@@ -8,9 +8,10 @@ mod value;
 pub(crate) use read::Source;
 pub(crate) use table::DEVELOPMENT_SECRET;
 
-use guerdon_connect::{ProviderOptions, Reach, Secrets};
+use guerdon_connect::{ProviderOptions, Reach, Secrets, ServiceOptions};
 use guerdon_engine::{
-    AllocationOptions, ConsumerOptions, EngineOptions, KeyOptions, OutboxOptions, UnknownUsers,
+    AllocationOptions, ClaimOptions, ConsumerOptions, CouponOptions, EngineOptions, Issuer, KeyOptions,
+    OutboxOptions, UnknownUsers,
 };
 use guerdon_server::{AuthOptions, HttpOptions};
 use guerdon_store::{Database, StoreOptions};
@@ -82,6 +83,11 @@ pub(crate) struct Settings {
     pub(crate) store: StoreOptions,
     pub(crate) sink: Option<SinkSettings>,
     pub(crate) providers: Vec<ProviderOptions>,
+    /// Who knows which users are active, and what they did; the house where it is nobody.
+    pub(crate) auth_service: Option<ServiceOptions>,
+    pub(crate) game_data_service: Option<ServiceOptions>,
+    /// Where Redis is, if anywhere.
+    pub(crate) redis_url: Option<String>,
     pub(crate) webhooks: WebhookSettings,
     pub(crate) consume: ConsumeSettings,
     pub(crate) clock_offset_ms: i64,
@@ -120,6 +126,17 @@ impl Settings {
                     max_attempts: i64::try_from(values.count("allocations.maxAttempts")).unwrap_or(i64::MAX),
                     lease: values.parse("allocations.lease", lease)?,
                 },
+                claims: ClaimOptions {
+                    wait: values.duration("claims.wait"),
+                    lease: values.parse("claims.lease", lease)?,
+                    timeout: values.parse("claims.timeout", lease)?,
+                    tries: i64::try_from(values.count("claims.retries")).unwrap_or(i64::MAX - 1) + 1,
+                    retry_delay: values.duration("claims.retryDelay"),
+                },
+                coupons: CouponOptions {
+                    issuer: issuer(&values)?,
+                    lease: values.parse("coupons.lease", lease)?,
+                },
                 keys: KeyOptions {
                     ttl: values.duration("wallet.keyTtl"),
                     lease: values.duration("wallet.timeout"),
@@ -149,6 +166,9 @@ impl Settings {
             },
             sink: sink(&values)?,
             providers: providers(&values)?,
+            auth_service: asked(&values, "auth"),
+            game_data_service: asked(&values, "gameData"),
+            redis_url: values.text("redis.url"),
             webhooks: webhooks(&values),
             consume: consume(&values)?,
             clock_offset_ms: values.signed_millis("dev.clockOffset"),
@@ -203,6 +223,15 @@ impl Settings {
 fn lease(text: &str) -> Result<Duration, String> {
     let lease = value::duration(text)?;
     if lease < Duration::from_secs(1) { Err("must be at least 1s".into()) } else { Ok(lease) }
+}
+
+fn issuer(values: &Values) -> Result<Issuer, SettingsError> {
+    let name = values.text("coupons.issuer").unwrap_or_default();
+    let issuer = Issuer::parse(&name).unwrap_or(Issuer::Store);
+    if issuer != Issuer::Store {
+        required(values, "redis.url", &format!("coupons.issuer = \"{name}\""))?;
+    }
+    Ok(issuer)
 }
 
 fn service(name: &str) -> Option<Service> {
@@ -269,6 +298,17 @@ fn providers(values: &Values) -> Result<Vec<ProviderOptions>, SettingsError> {
         providers.push(ProviderOptions { name, url, secrets, timeout, concurrency });
     }
     Ok(providers)
+}
+
+/// A service that claims ask, where one is set.
+fn asked(values: &Values, name: &str) -> Option<ServiceOptions> {
+    let key = |field: &str| format!("services.{name}.{field}");
+    Some(ServiceOptions {
+        url: values.text(&key("url"))?,
+        timeout: values.duration(&key("timeout")).max(Duration::from_millis(1)),
+        retries: u32::try_from(values.count(&key("retries"))).unwrap_or(u32::MAX),
+        concurrency: values.count(&key("concurrency")),
+    })
 }
 
 fn webhooks(values: &Values) -> WebhookSettings {

@@ -18,10 +18,30 @@ pub struct Faults {
     pub status: Option<u16>,
     /// Whether it cannot be asked what was applied: 405.
     pub no_lookup: bool,
+    /// Answers every revocation with this status, and takes nothing back.
+    pub revoke_status: Option<u16>,
+    /// What happens to the next revocations, in this order, before anything else.
+    pub revocations: VecDeque<Scripted>,
+    /// The service that knows who is active.
+    pub auth: ServiceFaults,
+    /// The service that knows who did what.
+    pub game_data: ServiceFaults,
     /// What happens to the next grants, in this order, before anything else.
     pub next: VecDeque<Scripted>,
     /// The same for the grants of a reward.
     pub by_reward: BTreeMap<String, VecDeque<Scripted>>,
+}
+
+/// What a service that is only asked does wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ServiceFaults {
+    /// Answers everything with this status.
+    pub status: Option<u16>,
+    /// How many of all answers are 503, from 0 to 1.
+    pub fails: f64,
+    /// How long every answer takes, in milliseconds.
+    pub delay_ms: u64,
 }
 
 /// How many of all grants, from 0 to 1.
@@ -107,11 +127,18 @@ impl Program {
     }
 
     /// A number from 0 to 1.
-    fn chance(&mut self) -> f64 {
+    pub(crate) fn chance(&mut self) -> f64 {
         self.chance ^= self.chance << 13;
         self.chance ^= self.chance >> 7;
         self.chance ^= self.chance << 17;
         f64::from(u32::try_from(self.chance >> 32).unwrap_or(0)) / f64::from(u32::MAX)
+    }
+
+    /// What happens to the next revocation.
+    pub(crate) fn next_revocation(&mut self) -> Scripted {
+        let status = self.faults.revoke_status;
+        let failing = status.map(|status| Scripted { status, applies: Some(false), ..Scripted::SOUND });
+        self.faults.revocations.pop_front().or(failing).unwrap_or(Scripted::SOUND)
     }
 
     /// What happens to the next grant.

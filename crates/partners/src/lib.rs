@@ -1,19 +1,23 @@
-//! A provider to try things out with: it applies each key once, lists what it applied, and fails as it is told to.
+//! Partners to try things out with: a provider that applies each key once, lists what it applied, and fails as it is told
+//! to; and the services that know who is active and who did what.
 //!
 //! Everything is in memory. It is for tests, demonstrations and documentation, never for real rewards.
 
 mod book;
 mod faults;
+mod people;
 mod provider;
 
 pub use book::Applied;
-pub use faults::{Faults, Rates, Scripted};
+pub use faults::{Faults, Rates, Scripted, ServiceFaults};
+pub use people::Person;
 
 use axum::Router;
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use book::Book;
 use faults::Program;
 use guerdon_connect::Secrets;
+use people::People;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::net::TcpListener;
 
@@ -22,15 +26,25 @@ pub struct Partners {
     secrets: Secrets,
     book: Mutex<Book>,
     program: Mutex<Program>,
+    people: Mutex<People>,
 }
 
 impl Partners {
     pub fn new(secrets: Secrets, faults: Faults) -> Arc<Self> {
-        Arc::new(Self { secrets, book: Mutex::default(), program: Mutex::new(Program::new(faults)) })
+        Arc::new(Self {
+            secrets,
+            book: Mutex::default(),
+            program: Mutex::new(Program::new(faults)),
+            people: Mutex::default(),
+        })
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn people(&self) -> MutexGuard<'_, People> {
+        self.people.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn program(&self) -> MutexGuard<'_, Program> {
@@ -43,6 +57,9 @@ pub fn router(partners: Arc<Partners>) -> Router {
         .route("/grant-item", post(provider::grant))
         .route("/revoke-item", post(provider::revoke))
         .route("/grants/{key}", get(provider::look))
+        .route("/users/{user}", put(people::set))
+        .route("/users/{user}/status", get(people::status))
+        .route("/users/{user}/activity", get(people::activity))
         .route("/faults", get(provider::faults).put(provider::set_faults))
         .route("/applied", get(provider::applied).delete(provider::forget))
         .with_state(partners)

@@ -121,8 +121,13 @@ pub(crate) async fn revoke(
     let Ok(wanted) = serde_json::from_slice::<RevokeBody>(&body) else {
         return problem(StatusCode::BAD_REQUEST, "the body cannot be read");
     };
-    partners.book().revoke(&wanted.grant_key);
-    Json(json!({"transactionId": header(&headers, "idempotency-key")})).into_response()
+    let scripted = partners.program().next_revocation();
+    if scripted.does_apply() {
+        partners.book().revoke(&wanted.grant_key);
+    }
+    tokio::time::sleep(Duration::from_millis(scripted.delay_ms)).await;
+    let taken_back = Granted::Applied(header(&headers, "idempotency-key").to_owned());
+    answer(scripted, scripted.does_apply().then_some(taken_back))
 }
 
 pub(crate) async fn look(

@@ -15,6 +15,8 @@ use std::sync::Arc;
 /// What a handler needs its caller to be. Naming it as an argument is what checks it.
 pub(crate) trait Need: Send + Sync + 'static {
     const PERMISSION: Permission;
+    /// Whether only active users may; where not, the call itself says what becomes of others.
+    const ACTIVE: bool = true;
 }
 
 macro_rules! needs {
@@ -27,6 +29,14 @@ macro_rules! needs {
 }
 
 needs! { Participate Inspect Operate LookUpUsers }
+
+/// Whoever claims is looked at by the claim.
+pub(crate) struct ClaimRewards;
+
+impl Need for ClaimRewards {
+    const PERMISSION: Permission = Permission::Participate;
+    const ACTIVE: bool = false;
+}
 
 /// A caller who may do what `N` says.
 pub(crate) struct Caller<N: Need> {
@@ -65,7 +75,9 @@ impl<N: Need> FromRequestParts<Arc<App>> for Caller<N> {
             let detail = format!("this call is for the roles {}", N::PERMISSION.roles());
             return Err(Problem::new(Code::Forbidden, detail));
         }
-        app.engine.require_active(&identity).await?;
+        if N::ACTIVE {
+            app.engine.require_active(&identity).await?;
+        }
         let request_id =
             parts.extensions.get::<RequestId>().map_or_else(|| "".into(), |id| Arc::clone(&id.0));
         Ok(Self { identity, request_id, need: PhantomData })

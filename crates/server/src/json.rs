@@ -174,6 +174,16 @@ fn place(error: &serde_json::Error) -> String {
     format!("the body is not JSON: {error}")
 }
 
+/// What somebody has to say about what they do.
+pub(crate) fn note(text: &str, most: usize) -> Result<String, Problem> {
+    let note = text.trim();
+    if note.is_empty() || note.chars().count() > most || note.contains('\0') {
+        let reason = format!("must have 1 to {most} characters, none of them NUL");
+        return Err(Problem::field("note", reason));
+    }
+    Ok(note.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::has_reserved_key;

@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use guerdon_core::idempotency::{Advice, InProgress, StoredAnswer};
-use guerdon_core::{Code, IdempotencyKey, Rejection};
+use guerdon_core::{ClaimKey, Code, IdempotencyKey, Rejection};
 use guerdon_engine::{Carried, Failure};
 
 /// Both are the same header to us.
@@ -21,19 +21,38 @@ impl<S: Sync> FromRequestParts<S> for Key {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let mut values = HEADERS.iter().flat_map(|name| parts.headers.get_all(*name));
-        let Some(value) = values.next() else {
-            let rejection = Rejection::new(Code::IdempotencyKeyMissing, "send an Idempotency-Key");
-            return Err(Advice::NewKey.on(rejection).into());
-        };
-        if values.next().is_some() {
-            return Err(Problem::field("Idempotency-Key", "must be there once"));
-        }
-        let text = value.to_str().unwrap_or_default();
-        // Some clients write it as a quoted string.
-        let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
-        IdempotencyKey::parse(text).map(Self).map_err(|reason| Problem::field("Idempotency-Key", reason))
+        IdempotencyKey::parse(text(parts)?).map(Self).map_err(bad_key)
     }
+}
+
+/// The key of a claim, which is longer.
+pub(crate) struct OfClaim(pub(crate) ClaimKey);
+
+impl<S: Sync> FromRequestParts<S> for OfClaim {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        ClaimKey::parse(text(parts)?).map(Self).map_err(bad_key)
+    }
+}
+
+fn bad_key(reason: String) -> Problem {
+    Problem::field("Idempotency-Key", reason)
+}
+
+/// What the call's one header of this kind says.
+fn text(parts: &Parts) -> Result<&str, Problem> {
+    let mut values = HEADERS.iter().flat_map(|name| parts.headers.get_all(*name));
+    let Some(value) = values.next() else {
+        let rejection = Rejection::new(Code::IdempotencyKeyMissing, "send an Idempotency-Key");
+        return Err(Advice::NewKey.on(rejection).into());
+    };
+    if values.next().is_some() {
+        return Err(bad_key("must be there once".into()));
+    }
+    let text = value.to_str().unwrap_or_default();
+    // Some clients write it as a quoted string.
+    Ok(text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text))
 }
 
 /// The answer to a call that brought a key: the one that is stored, byte for byte, or that somebody is at it.

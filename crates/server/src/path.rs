@@ -5,10 +5,11 @@ use crate::problem::Problem;
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use guerdon_core::allocations::AllocationId;
+use guerdon_core::coupons::UserCouponId;
 use guerdon_core::outbox::MessageId;
 use guerdon_core::requests::RequestId;
 use guerdon_core::wallet::{AccountId, TransferId};
-use guerdon_core::{Code, EventId, UserId};
+use guerdon_core::{ClaimKey, Code, CouponId, EventId, UserId};
 use std::sync::Arc;
 
 /// An id that an address ends in or goes through.
@@ -67,6 +68,36 @@ impl Addressed for AllocationId {
 
     fn not_found() -> Problem {
         Problem::new(Code::AllocationNotFound, "no allocation can have this id")
+    }
+}
+
+impl Addressed for ClaimKey {
+    fn parse(text: &str) -> Option<Self> {
+        ClaimKey::parse(text).ok()
+    }
+
+    fn not_found() -> Problem {
+        Problem::new(Code::ClaimNotFound, "no claim can have this id")
+    }
+}
+
+impl Addressed for CouponId {
+    fn parse(text: &str) -> Option<Self> {
+        CouponId::parse(text).ok()
+    }
+
+    fn not_found() -> Problem {
+        Problem::new(Code::CouponNotFound, "no coupon can have this id")
+    }
+}
+
+impl Addressed for UserCouponId {
+    fn parse(text: &str) -> Option<Self> {
+        UserCouponId::parse(text)
+    }
+
+    fn not_found() -> Problem {
+        Problem::new(Code::UserCouponNotFound, "no user coupon can have this id")
     }
 }
 

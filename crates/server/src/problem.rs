@@ -117,7 +117,8 @@ impl Problem {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if status == StatusCode::SERVICE_UNAVAILABLE {
+        // One of them is final: to come again with the same key would only say so again.
+        if status == StatusCode::SERVICE_UNAVAILABLE && self.code != Code::InventoryConcurrency {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         if status == StatusCode::UNAUTHORIZED {
@@ -189,7 +190,10 @@ pub fn status_of(code: Code) -> StatusCode {
         | Code::TransferNotFound
         | Code::MessageNotFound
         | Code::AllocationNotFound
-        | Code::RetryNotFound => StatusCode::NOT_FOUND,
+        | Code::RetryNotFound
+        | Code::ClaimNotFound
+        | Code::CouponNotFound
+        | Code::UserCouponNotFound => StatusCode::NOT_FOUND,
         Code::IdempotencyKeyExpired => StatusCode::GONE,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
@@ -204,6 +208,19 @@ pub fn status_of(code: Code) -> StatusCode {
         | Code::CurrencyScaleMismatch
         | Code::NoSink
         | Code::AllocationRefused
+        | Code::ClaimInProgress
+        | Code::ClaimRefused
+        | Code::ValidationFailedUserInactive
+        | Code::ValidationFailedEventNotActive
+        | Code::ValidationFailedAlreadyClaimed
+        | Code::OutOfStock
+        | Code::CouponExists
+        | Code::CouponNotValid
+        | Code::CouponOutOfStock
+        | Code::CouponDuplicate
+        | Code::CouponAlreadyUsed
+        | Code::CouponExpired
+        | Code::CouponNotUsable
         | Code::PlayLimitReached => StatusCode::CONFLICT,
         Code::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -214,11 +231,19 @@ pub fn status_of(code: Code) -> StatusCode {
         | Code::InsufficientBalance
         | Code::BalanceOutOfRange
         | Code::TransferNotRefundable
+        | Code::ConditionNotMet
         | Code::RefundExceedsTransfer => StatusCode::UNPROCESSABLE_ENTITY,
+        Code::ValidationFailedExternalAuth
+        | Code::ConditionCheckFailedExternal
+        | Code::FailedRolledBack
+        | Code::NeedsIntervention => StatusCode::BAD_GATEWAY,
         Code::InternalError => StatusCode::INTERNAL_SERVER_ERROR,
-        Code::StoreBusy | Code::StoreUnavailable | Code::OutcomeUnknown | Code::ShuttingDown => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        Code::StoreBusy
+        | Code::StoreUnavailable
+        | Code::OutcomeUnknown
+        | Code::ShuttingDown
+        | Code::IssuerUnavailable
+        | Code::InventoryConcurrency => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 

@@ -2,6 +2,9 @@
 
 mod accounts;
 mod admin;
+mod claims;
+mod coupons;
+mod event_claims;
 mod events;
 mod healthz;
 mod idempotency_keys;
@@ -10,6 +13,7 @@ mod metrics;
 mod readyz;
 mod requests;
 mod transfers;
+mod user_coupons;
 mod users;
 
 use crate::app::App;
@@ -33,6 +37,15 @@ pub(crate) fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(me::requests::handle))
         .routes(routes!(me::accounts::handle))
         .routes(routes!(me::allocations::handle))
+        .routes(routes!(event_claims::handle))
+        .routes(routes!(claims::get::handle))
+        .routes(routes!(me::claims::handle))
+        .routes(routes!(coupons::issue::handle))
+        .routes(routes!(user_coupons::get::handle))
+        .routes(routes!(user_coupons::stream::handle))
+        .routes(routes!(user_coupons::r#use::handle))
+        .routes(routes!(user_coupons::cancel_use::handle))
+        .routes(routes!(me::coupons::handle))
         .routes(routes!(users::status::handle))
         .routes(routes!(idempotency_keys::handle))
         .routes(routes!(transfers::create::handle))
@@ -51,6 +64,15 @@ pub(crate) fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(admin::events::stream::handle))
         .routes(routes!(admin::requests::get::handle))
         .routes(routes!(admin::users::put::handle))
+        .routes(routes!(admin::users::activity::get::handle, admin::users::activity::put::handle))
+        .routes(routes!(admin::claims::list::handle))
+        .routes(routes!(admin::claims::get::handle))
+        .routes(routes!(admin::claims::retry::handle))
+        .routes(routes!(admin::claims::resolve::handle))
+        .routes(routes!(admin::coupons::list::handle, admin::coupons::create::handle))
+        .routes(routes!(admin::coupons::get::handle))
+        .routes(routes!(admin::coupons::user_coupons::handle))
+        .routes(routes!(admin::user_coupons::revoke::handle))
         .routes(routes!(admin::accounts::create::handle))
         .routes(routes!(admin::accounts::deposit::handle))
         .routes(routes!(admin::allocations::list::handle))

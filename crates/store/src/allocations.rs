@@ -141,17 +141,13 @@ pub fn give_back(tx: &mut Tx<'_>, cancelled: &[&Allocation]) -> Result<(), Fault
     Ok(())
 }
 
-fn uuid(row: &Row<'_>, column: usize) -> Result<[u8; 16], Fault> {
-    row.blob(column)?.try_into().map_err(|_| Fault::inconsistent("an id of the wrong length"))
-}
-
 /// Reads a row of `allocation_columns!`.
 pub(crate) fn allocation(row: &Row<'_>) -> Result<Allocation, Fault> {
-    let id = AllocationId::from_bytes(uuid(row, 0)?);
+    let id = AllocationId::from_bytes(row.uuid(0)?);
     let odd = |what: &str| Fault::inconsistent(format!("the allocation {id}: {what}"));
     let cause = match (row.optional_blob(3)?.is_some(), row.optional_blob(4)?.is_some()) {
-        (true, false) => Cause::Request(RequestId::from_bytes(uuid(row, 3)?)),
-        (false, true) => Cause::Entry(RequestId::from_bytes(uuid(row, 4)?)),
+        (true, false) => Cause::Request(RequestId::from_bytes(row.uuid(3)?)),
+        (false, true) => Cause::Entry(RequestId::from_bytes(row.uuid(4)?)),
         _ => return Err(odd("nothing won it, or too much")),
     };
     let trouble = match row.optional_text(11)? {

@@ -1,5 +1,7 @@
 //! What the audit looks at: pages of each table, in the order in which they are stored, each by a short statement.
 
+pub mod claims;
+pub mod coupons;
 pub mod entries;
 pub mod postgres;
 pub mod user_index;
@@ -150,17 +152,13 @@ fn for_ids<T>(
     Ok(found)
 }
 
-fn id(row: &Row<'_>, column: usize) -> Result<[u8; 16], Fault> {
-    row.blob(column)?.try_into().map_err(|_| Fault::inconsistent("an id of the wrong length"))
-}
-
 /// Which of these messages, each with its time, are neither in the outbox nor so old that they may have been removed.
 pub fn missing_messages(
     tx: &mut Tx<'_>,
     messages: &[([u8; 16], Timestamp)],
 ) -> Result<HashSet<[u8; 16]>, Fault> {
     let ids: Vec<_> = messages.iter().map(|(id, _)| *id).collect();
-    let found: HashSet<_> = for_ids(tx, &OUTBOX_OF, &ids, |row| id(row, 0))?.into_iter().collect();
+    let found: HashSet<_> = for_ids(tx, &OUTBOX_OF, &ids, |row| row.uuid(0))?.into_iter().collect();
     let missing: Vec<_> = messages.iter().filter(|(id, _)| !found.contains(id)).collect();
     if missing.is_empty() {
         return Ok(HashSet::new());
@@ -174,7 +172,7 @@ pub fn missing_messages(
 
 /// Which of these allocations there are, and whose they are.
 pub fn allocations_of(tx: &mut Tx<'_>, ids: &[[u8; 16]]) -> Result<Vec<([u8; 16], String, String)>, Fault> {
-    for_ids(tx, &ALLOCATIONS_OF, ids, |row| Ok((id(row, 0)?, row.text(1)?.into(), row.text(2)?.into())))
+    for_ids(tx, &ALLOCATIONS_OF, ids, |row| Ok((row.uuid(0)?, row.text(1)?.into(), row.text(2)?.into())))
 }
 
 #[derive(Clone, Debug)]
@@ -191,7 +189,7 @@ pub struct OutboxRow {
 pub fn outbox_page(tx: &mut Tx<'_>, after: &[u8], limit: i64) -> Result<Vec<OutboxRow>, Fault> {
     tx.query(&OUTBOX, &[Param::Blob(after), limit.into()], |row| {
         Ok(OutboxRow {
-            id: id(row, 0)?,
+            id: row.uuid(0)?,
             aggregate_type: row.text(1)?.into(),
             aggregate_id: row.text(2)?.into(),
             event_type: row.text(3)?.into(),

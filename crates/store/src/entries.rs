@@ -236,7 +236,6 @@ pub fn days(tx: &mut Tx<'_>, event_id: &EventId, member: &UserId, limit: i64) ->
 }
 
 pub(crate) fn entry(row: &Row<'_>) -> Result<Found, Fault> {
-    let id = row.blob(0)?.try_into().map_err(|_| Fault::inconsistent("an id of the wrong length"))?;
     let play = match (row.optional_int(8)?, row.optional_int(9)?) {
         (Some(odds_version), Some(drawn)) => Some(Play {
             odds_version,
@@ -251,7 +250,7 @@ pub(crate) fn entry(row: &Row<'_>) -> Result<Found, Fault> {
         _ => None,
     };
     let entry = Entry {
-        id: RequestId::from_bytes(id),
+        id: RequestId::from_bytes(row.uuid(0)?),
         day: Day::from_number(row.int(3)?),
         slot: row.int(4)?,
         number: row.int(5)?,

@@ -3,10 +3,13 @@
 //! Everything here is synchronous. A [`Command`] is handed to the committer, which owns the only write connection of
 //! this process; a read runs on one of a few reader threads. Nothing else opens a transaction.
 
+pub mod activity;
 pub mod allocations;
 pub mod audit;
 pub mod audit_log;
+pub mod claims;
 pub mod clock;
+pub mod coupons;
 pub mod draws;
 pub mod entries;
 pub mod events;
@@ -54,10 +57,20 @@ pub fn statements(engine: Engine) -> Vec<&'static Statement> {
         allocations::moving::STATEMENTS,
         allocations::retries::STATEMENTS,
         audit::STATEMENTS,
+        audit::claims::STATEMENTS,
+        audit::coupons::STATEMENTS,
         audit::entries::STATEMENTS,
         audit::wallet::STATEMENTS,
         audit_log::STATEMENTS,
+        activity::STATEMENTS,
+        claims::STATEMENTS,
+        claims::listing::STATEMENTS,
+        claims::stock::STATEMENTS,
         clock::STATEMENTS,
+        coupons::STATEMENTS,
+        coupons::counting::STATEMENTS,
+        coupons::held::STATEMENTS,
+        coupons::queue::STATEMENTS,
         draws::STATEMENTS,
         entries::STATEMENTS,
         events::STATEMENTS,

@@ -26,6 +26,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 6, name: "wallet", sql: include_str!("../migrations/0006_wallet.sql") },
     Migration { version: 7, name: "publishing", sql: include_str!("../migrations/0007_publishing.sql") },
     Migration { version: 8, name: "allocations", sql: include_str!("../migrations/0008_allocations.sql") },
+    Migration { version: 9, name: "claims", sql: include_str!("../migrations/0009_claims.sql") },
+    Migration { version: 10, name: "coupons", sql: include_str!("../migrations/0010_coupons.sql") },
 ];
 
 /// Taken for the time of a migration; any number that no other program would choose.

@@ -114,6 +114,11 @@ impl Row<'_> {
         }
     }
 
+    /// An id of 16 bytes.
+    pub fn uuid(&self, column: usize) -> Result<[u8; 16], Fault> {
+        self.blob(column)?.try_into().map_err(|_| Fault::inconsistent("an id of the wrong length"))
+    }
+
     pub fn text(&self, column: usize) -> Result<&str, Fault> {
         self.optional_text(column)?.ok_or_else(|| null(column))
     }

@@ -1,14 +1,18 @@
 //! The user registry.
 
+use crate::database::Engine;
 use crate::fault::Fault;
-use crate::param::Row;
+use crate::param::{Param, Row};
 use crate::statement::statements;
 use crate::tx::Tx;
 use guerdon_core::users::UserStatus;
 use guerdon_core::{Timestamp, UserId};
+use std::collections::HashMap;
 
 statements! {
     FIND = "SELECT status FROM users WHERE user_id = $1";
+    FIND_MANY = "SELECT user_id, status FROM users WHERE user_id = $1",
+        postgres: "SELECT user_id, status FROM users WHERE user_id = ANY(CAST($1 AS TEXT[]))";
     /// The row is locked, so that what the audit log calls "before" is what was there.
     LOCK = "SELECT status FROM users WHERE user_id = $1",
         postgres: "SELECT status FROM users WHERE user_id = $1 FOR UPDATE";
@@ -19,6 +23,23 @@ statements! {
 
 pub fn find(tx: &mut Tx<'_>, user_id: &UserId) -> Result<Option<UserStatus>, Fault> {
     tx.query_one(&FIND, &[user_id.as_str().into()], |row| status(row, 0))
+}
+
+/// The statuses of these users, as far as the registry knows them.
+pub fn find_many(tx: &mut Tx<'_>, users: &[&str]) -> Result<HashMap<String, UserStatus>, Fault> {
+    let mut found = HashMap::new();
+    if tx.engine() == Engine::Postgres {
+        let rows = tx.query(&FIND_MANY, &[Param::Texts(users)], |row| {
+            Ok((row.text(0)?.to_owned(), status(row, 1)?))
+        })?;
+        found.extend(rows);
+        return Ok(found);
+    }
+    for user in users {
+        let status = tx.query_one(&FIND, &[(*user).into()], |row| status(row, 0))?;
+        found.extend(status.map(|status| ((*user).to_owned(), status)));
+    }
+    Ok(found)
 }
 
 /// Sets a user's status; what it was before. Whoever comes first makes the row, so that nobody's "before" is wrong.

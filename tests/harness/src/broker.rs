@@ -84,6 +84,20 @@ impl OwnBroker {
         until("the broker to listen", PATIENCE, || TcpStream::connect(("127.0.0.1", self.port)).ok());
     }
 
+    /// Waits until a queue would survive the broker's death. RabbitMQ answers that a quorum queue is there before the list
+    /// of their names is on disk; killed in between, it has a queue that it can never open again (version 3.10).
+    pub fn until_kept(&self, queue: &str) {
+        if self.kind == BrokerKind::RabbitMq {
+            let node = format!("guerdon-{}@localhost", self.port);
+            let names =
+                self.folder.path().join("data").join(&node).join("quorum").join(&node).join("names.dets");
+            until("the queue's name to be on disk", PATIENCE, || {
+                let bytes = std::fs::read(&names).ok()?;
+                bytes.windows(queue.len()).any(|window| window == queue.as_bytes()).then_some(())
+            });
+        }
+    }
+
     /// `kill -9` of all its processes, and waits until they are gone.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
@@ -175,7 +189,8 @@ impl Observer {
         });
     }
 
-    fn queue(&self) -> String {
+    /// The queue that it listens to.
+    pub fn queue(&self) -> String {
         format!("{}.observer", self.topic)
     }
 

@@ -8,6 +8,7 @@ pub mod hook;
 pub mod partners;
 pub mod postgres_server;
 pub mod proxy;
+pub mod redis;
 pub mod server;
 pub mod wait;
 
@@ -18,5 +19,6 @@ pub use database::{TestDatabase, TestEngine};
 pub use hook::Hook;
 pub use partners::Partners;
 pub use proxy::Proxy;
+pub use redis::{Keeps, OwnRedis, OwnRedisCluster, Switch};
 pub use server::{Server, ServerOptions};
 pub use wait::until;

@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
-/// What happens to the next COMMIT that passes.
+/// What happens to the next COMMIT that passes of a transaction that is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Cut {
@@ -23,6 +23,8 @@ pub struct Proxy {
     pub address: SocketAddr,
     armed: Arc<AtomicU8>,
     cuts: Arc<AtomicUsize>,
+    /// What a transaction has to have sent: servers also commit what nobody asked them for.
+    wanted: Arc<Mutex<Vec<u8>>>,
     /// Whether what is held may go on.
     gate: Arc<(Mutex<bool>, Condvar)>,
 }
@@ -35,6 +37,7 @@ impl Proxy {
             address,
             armed: Arc::new(AtomicU8::new(0)),
             cuts: Arc::new(AtomicUsize::new(0)),
+            wanted: Arc::default(),
             gate: Arc::default(),
         };
         let serve = proxy.clone();
@@ -55,7 +58,9 @@ impl Proxy {
         format!("{scheme}://{user}@{}/{database}", self.address)
     }
 
-    pub fn arm(&self, cut: Cut) {
+    /// Does this to the next transaction in which these words are sent.
+    pub fn arm(&self, cut: Cut, words: &str) {
+        *self.wanted.lock().expect("the words") = words.as_bytes().to_vec();
         self.armed.store(cut as u8, Ordering::SeqCst);
     }
 
@@ -75,6 +80,11 @@ impl Proxy {
         self.cuts.load(Ordering::SeqCst)
     }
 
+    fn is_wanted(&self, bytes: &[u8]) -> bool {
+        let wanted = self.wanted.lock().expect("the words");
+        !wanted.is_empty() && bytes.windows(wanted.len()).any(|window| window == *wanted)
+    }
+
     fn disarm(&self, cut: Cut) -> bool {
         self.armed.compare_exchange(cut as u8, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
@@ -91,8 +101,12 @@ impl Proxy {
 
     fn carry_up(&self, mut client: TcpStream, mut server: TcpStream, muted: &AtomicU8) {
         let mut buffer = [0; 64 * 1024];
+        let mut sent = false;
         while let Ok(count @ 1..) = client.read(&mut buffer) {
-            let commit = buffer[..count].windows(7).any(|window| window == b"COMMIT\0");
+            sent |= self.is_wanted(&buffer[..count]);
+            let commits = buffer[..count].windows(7).any(|window| window == b"COMMIT\0");
+            let commit = commits && sent;
+            sent &= !commits;
             if commit && self.disarm(Cut::BeforeCommit) {
                 self.cuts.fetch_add(1, Ordering::SeqCst);
                 break;

@@ -129,6 +129,11 @@ impl Server {
         self.wait()
     }
 
+    /// Whether its process is gone.
+    pub fn has_ended(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
+    }
+
     /// Waits for its end; its exit code.
     pub fn wait(mut self) -> Option<i32> {
         self.child.wait().expect("the server's end").code()

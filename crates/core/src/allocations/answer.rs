@@ -20,6 +20,10 @@ pub enum Answer {
         reason: String,
     },
     TimedOut,
+    /// It will never be given, for a reason that is known.
+    Never {
+        reason: String,
+    },
     /// There is no such provider in our settings.
     Missing,
 }
@@ -64,6 +68,7 @@ pub fn judge(sent: Sent, answer: Answer) -> Outcome {
         Answer::Status { status, transaction_id, retry_after_ms } => (status, transaction_id, retry_after_ms),
         Answer::Refused { reason } => return Outcome::NotApplied { reason, retry_after_ms: None },
         Answer::Lost { reason } => return Outcome::Unknown { reason },
+        Answer::Never { reason } => return Outcome::Refused { reason },
         Answer::TimedOut => return Outcome::Unknown { reason: "no answer in time".into() },
         Answer::Missing => {
             return Outcome::Misconfigured { reason: "no provider of this name is configured".into() };

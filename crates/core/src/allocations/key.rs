@@ -2,7 +2,7 @@
 //! hyphen, and what follows the member's id has a form by which it is known from the end.
 
 use crate::entries::Day;
-use crate::id::{EventId, RewardId, UserId};
+use crate::id::{ClaimKey, EventId, RewardId, UserId};
 use crate::requests::RequestId;
 
 pub fn of_request(event: &EventId, member: &UserId, reward: &RewardId) -> String {
@@ -21,6 +21,10 @@ pub fn of_play(event: &EventId, member: &UserId, log: RequestId) -> String {
     format!("rand-{event}-{member}-log-{log}")
 }
 
+pub fn of_claim(claim: &ClaimKey, reward: &RewardId) -> String {
+    format!("claim-{claim}-{reward}")
+}
+
 /// The key of a call that takes back what was given under another.
 pub fn of_revocation(key: &str) -> String {
     format!("{key}#revoke")
@@ -28,9 +32,9 @@ pub fn of_revocation(key: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{of_day, of_milestone, of_play, of_request};
+    use super::{of_claim, of_day, of_milestone, of_play, of_request};
     use crate::entries::Day;
-    use crate::id::{EventId, RewardId, UserId};
+    use crate::id::{ClaimKey, EventId, RewardId, UserId};
     use crate::requests::RequestId;
     use std::collections::HashMap;
 
@@ -67,6 +71,12 @@ mod tests {
                 panic!("{key} is both {other} and {what}");
             }
         };
+        for claim in ["12345678", "12345678-r", "12345678-r-r", "--------"] {
+            for reward in ["r", "r2"] {
+                let key = of_claim(&ClaimKey::parse(claim).unwrap(), &RewardId::parse(reward).unwrap());
+                add(key, format!("{claim} {reward}"));
+            }
+        }
         for event in ["a", "b", "a.b", "a_b"] {
             let event = EventId::parse(event).unwrap();
             for member in &members {

@@ -3,6 +3,7 @@
 use super::{Day, Entry, Standing, attendance};
 use crate::allocations::view::AllocationView;
 use crate::events::settings::Odds;
+use crate::id::{EventId, RewardId};
 use crate::time::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -87,27 +88,22 @@ pub struct PrizeView {
     pub reward_id: Option<String>,
 }
 
-/// The odds that are in force.
+/// The odds that are in force, and those that are to come, the next first.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct OddsInForce {
+    #[serde(flatten)]
+    pub present: PublishedOdds,
+    pub upcoming: Vec<PublishedOdds>,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct OddsInForce {
+pub struct PublishedOdds {
     pub version: i64,
     #[schema(value_type = i64)]
     pub effective_at: Timestamp,
     pub prizes: Vec<OddsPrize>,
     /// What takes the place of a prize that has run out; a blank where there is none.
-    pub fallback: Option<String>,
-    /// Odds that are to come, the next first.
-    pub upcoming: Vec<OddsUpcoming>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct OddsUpcoming {
-    pub version: i64,
-    #[schema(value_type = i64)]
-    pub effective_at: Timestamp,
-    pub prizes: Vec<OddsPrize>,
     pub fallback: Option<String>,
 }
 
@@ -134,24 +130,22 @@ fn prizes(odds: &Odds) -> Vec<OddsPrize> {
         .collect()
 }
 
-impl OddsInForce {
-    pub fn of(all: &[Odds], now: Timestamp) -> Option<Self> {
-        let odds = super::random::odds_at(all, now)?;
-        let upcoming = all.iter().filter(|later| later.version > odds.version);
-        Some(Self {
+impl PublishedOdds {
+    fn of(odds: &Odds) -> Self {
+        Self {
             version: odds.version,
             effective_at: odds.effective_at,
             prizes: prizes(odds),
             fallback: odds.fallback.clone().map(String::from),
-            upcoming: upcoming
-                .map(|odds| OddsUpcoming {
-                    version: odds.version,
-                    effective_at: odds.effective_at,
-                    prizes: prizes(odds),
-                    fallback: odds.fallback.clone().map(String::from),
-                })
-                .collect(),
-        })
+        }
+    }
+}
+
+impl OddsInForce {
+    pub fn of(all: &[Odds], now: Timestamp) -> Option<Self> {
+        let odds = super::random::odds_at(all, now)?;
+        let upcoming = all.iter().filter(|later| later.version > odds.version);
+        Some(Self { present: PublishedOdds::of(odds), upcoming: upcoming.map(PublishedOdds::of).collect() })
     }
 }
 
@@ -170,10 +164,10 @@ pub struct CheckInNews<'a> {
 }
 
 impl<'a> CheckInNews<'a> {
-    pub fn of(event_id: &'a str, user_id: &'a str, entry: &Entry) -> Self {
+    pub fn of(event_id: &'a EventId, user_id: &'a str, entry: &Entry) -> Self {
         Self {
             entry_id: entry.id.to_string(),
-            event_id,
+            event_id: event_id.as_str(),
             user_id,
             date: entry.day.to_string(),
             total_days: entry.number,
@@ -195,4 +189,19 @@ pub struct PlayNews<'a> {
     pub reward_id: Option<&'a str>,
     #[schema(value_type = i64)]
     pub at: Timestamp,
+}
+
+impl<'a> PlayNews<'a> {
+    /// None of what is no play.
+    pub fn of(event_id: &'a EventId, user_id: &'a str, entry: &'a Entry) -> Option<Self> {
+        let play = entry.play.as_ref()?;
+        Some(Self {
+            log_id: entry.id.to_string(),
+            event_id: event_id.as_str(),
+            user_id,
+            odds_version: play.odds_version,
+            reward_id: play.reward_id.as_ref().map(RewardId::as_str),
+            at: entry.at,
+        })
+    }
 }

@@ -311,6 +311,13 @@ fn reward(body: &RewardBody, path: &str, errors: &mut FieldErrors) -> Option<Rew
             errors.refuse(format!("{path}.provider"), format!("{name} is only for {} rewards", of.as_str()));
         }
     }
+    let ours = provider.as_deref().is_none_or(|name| name == "coupon");
+    if body.kind == RewardKindName::Coupon && ours && body.quantity.is_some_and(|quantity| quantity != 1) {
+        errors.refuse(
+            format!("{path}.quantity"),
+            "is 1 of a coupon; list as many rewards as there are to be coupons",
+        );
+    }
     let kind = reward_kind(body, path, errors);
     let details = body.details.clone();
     let details_bytes =

@@ -1,6 +1,8 @@
 //! Every event that others can hear of: its schema from the type that is written, and an example.
 
 use crate::allocations::view::AllocationNews;
+use crate::claims::view::ClaimNews;
+use crate::coupons::view::CouponNews;
 use crate::entries::view::{CheckInNews, PlayNews};
 use crate::events::view::EventView;
 use crate::requests::view::RequestDecided;
@@ -28,6 +30,16 @@ const REQUEST: &str = r#"{"requestId":"018bcfe5-6800-7000-8000-010000000001","ev
 const ALLOCATION: &str = r#"{"allocationId":"018bcfe5-6800-7002-8000-010000000001","eventId":"drop_1","userId":"u-1","rewardId":"sword","rewardStatus":"SUCCESS","idempotencyKey":"req-drop_1-u-1-sword","externalTransactionId":"tx-1","retryCount":0,"at":1700000000900}"#;
 const CHECK_IN: &str = r#"{"entryId":"018bcfe5-6800-7000-8000-020000000001","eventId":"daily","userId":"u-1","date":"2023-11-15","totalDays":7,"streak":3,"at":1700000000000}"#;
 const PLAY: &str = r#"{"logId":"018bcfe5-6800-7000-8000-030000000001","eventId":"wheel","userId":"u-1","oddsVersion":1,"rewardId":"sword","at":1700000000000}"#;
+
+const CLAIM: &str = r#"{"requestId":"5f0c2f6e-8d6b-4a57-9d0e-2a6d1f0b7c11","userId":"u-1","eventId":"gift","status":"SUCCESS_ALL_GRANTED","grantedRewards":["sword"],"at":1700000000900}"#;
+const FAILED_CLAIM: &str = r#"{"requestId":"5f0c2f6e-8d6b-4a57-9d0e-2a6d1f0b7c12","userId":"u-2","eventId":"gift","status":"CONDITION_NOT_MET","failureReason":"CONDITION_NOT_MET","grantedRewards":[],"at":1700000000900}"#;
+const STUCK_CLAIM: &str = r#"{"requestId":"5f0c2f6e-8d6b-4a57-9d0e-2a6d1f0b7c13","userId":"u-3","eventId":"gift","status":"COMPENSATION_FAILED_MANUAL_INTERVENTION_REQUIRED","failureReason":"REWARD_GRANT_FAILED","grantedRewards":["sword"],"at":1700000000900}"#;
+
+const COUPON: &str = r#"{"userCouponId":"018bcfe5-6800-7abc-8000-0003810a2b3c","couponId":"ten_off","userId":"u-1","status":"CONFIRMED","resultCode":"ISSUED","at":1700000000900}"#;
+const REJECTED_COUPON: &str = r#"{"userCouponId":"018bcfe5-6800-7abc-8000-0003810a2b3d","couponId":"ten_off","userId":"u-2","status":"REJECTED","resultCode":"OUT_OF_STOCK","at":1700000000900}"#;
+const USED_COUPON: &str = r#"{"userCouponId":"018bcfe5-6800-7abc-8000-0003810a2b3c","couponId":"ten_off","userId":"u-1","status":"USED","resultCode":"ISSUED","orderId":"o-1","at":1700000001900}"#;
+const UNUSED_COUPON: &str = r#"{"userCouponId":"018bcfe5-6800-7abc-8000-0003810a2b3c","couponId":"ten_off","userId":"u-1","status":"CONFIRMED","resultCode":"ISSUED","orderId":"o-1","at":1700000002900}"#;
+const REVOKED_COUPON: &str = r#"{"userCouponId":"018bcfe5-6800-7abc-8000-0003810a2b3c","couponId":"ten_off","userId":"u-1","status":"REVOKED","resultCode":"ISSUED","at":1700000003900}"#;
 
 pub const ALL: &[Entry] = &[
     Entry {
@@ -113,6 +125,62 @@ pub const ALL: &[Entry] = &[
         about: "A reward will not be delivered: an operator or the end of its event called it off.",
         schema: schema_of::<AllocationNews<'static>>,
         example: ALLOCATION,
+    },
+    Entry {
+        event_type: "CLAIM_SUCCEEDED",
+        aggregate_type: "CLAIM",
+        about: "A claim ended: all of its rewards were granted, or those that could be where its event allows that.",
+        schema: schema_of::<ClaimNews<'static>>,
+        example: CLAIM,
+    },
+    Entry {
+        event_type: "CLAIM_FAILED",
+        aggregate_type: "CLAIM",
+        about: "A claim ended with nothing granted: it was refused, or it failed and was undone.",
+        schema: schema_of::<ClaimNews<'static>>,
+        example: FAILED_CLAIM,
+    },
+    Entry {
+        event_type: "CLAIM_NEEDS_INTERVENTION",
+        aggregate_type: "CLAIM",
+        about: "A claim failed, and undoing it failed as well: an operator has to see to it now.",
+        schema: schema_of::<ClaimNews<'static>>,
+        example: STUCK_CLAIM,
+    },
+    Entry {
+        event_type: "COUPON_CONFIRMED",
+        aggregate_type: "USER_COUPON",
+        about: "Somebody has a coupon.",
+        schema: schema_of::<CouponNews<'static>>,
+        example: COUPON,
+    },
+    Entry {
+        event_type: "COUPON_REJECTED",
+        aggregate_type: "USER_COUPON",
+        about: "Somebody asked for a coupon that nothing was left of, or of which they have all that one can have.",
+        schema: schema_of::<CouponNews<'static>>,
+        example: REJECTED_COUPON,
+    },
+    Entry {
+        event_type: "COUPON_USED",
+        aggregate_type: "USER_COUPON",
+        about: "A coupon was used for an order.",
+        schema: schema_of::<CouponNews<'static>>,
+        example: USED_COUPON,
+    },
+    Entry {
+        event_type: "COUPON_USE_CANCELLED",
+        aggregate_type: "USER_COUPON",
+        about: "The order was called off, and the coupon can be used again.",
+        schema: schema_of::<CouponNews<'static>>,
+        example: UNUSED_COUPON,
+    },
+    Entry {
+        event_type: "COUPON_REVOKED",
+        aggregate_type: "USER_COUPON",
+        about: "A coupon was taken back.",
+        schema: schema_of::<CouponNews<'static>>,
+        example: REVOKED_COUPON,
     },
 ];
 

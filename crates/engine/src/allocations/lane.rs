@@ -1,12 +1,12 @@
 //! A lane for each provider: who is next, how many at a time, and when to look for what is due.
 
 use super::port::Provider;
-use super::{AllocationOptions, millis, outside, wallet};
+use super::{AllocationOptions, outside, wallet};
+use crate::clock::millis;
 use crate::engine::Engine;
-use crate::metrics::ProviderLabels;
+use crate::gate::Gate;
 use guerdon_core::Timestamp;
-use guerdon_core::allocations::breaker::Turned;
-use guerdon_core::allocations::{AllocationId, Breaker, Outcome, Rules};
+use guerdon_core::allocations::{AllocationId, Rules};
 use guerdon_store::allocations::moving;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ const STOP_MARGIN: Duration = Duration::from_secs(1);
 const STOP_MAX: Duration = Duration::from_secs(15);
 const STOP_LOOK: Duration = Duration::from_millis(10);
 /// The provider that is part of the house.
-pub(super) const WALLET: &str = "wallet";
+pub(crate) const WALLET: &str = "wallet";
 
 /// All lanes, by the names of their providers.
 pub(crate) struct Deliveries {
@@ -44,8 +44,11 @@ pub(crate) struct Lane {
     asked: AtomicBool,
     /// Calls under way, and ends that are not yet written.
     pub(super) busy: AtomicUsize,
-    breaker: Mutex<Breaker>,
+    pub(super) gate: Arc<Gate>,
 }
+
+/// For a provider that is not there.
+const MISSING_CONCURRENCY: usize = 16;
 
 fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -65,8 +68,18 @@ impl Deliveries {
         Rules { retry_delay_ms: millis(self.options.retry_delay), max_attempts: self.options.max_attempts }
     }
 
-    /// Tells a provider's lane of allocations that were just committed.
-    pub(crate) fn fresh(&self, provider: &str, ids: impl IntoIterator<Item = AllocationId>) {
+    /// Tells the providers' lanes of allocations that were just committed.
+    pub(crate) fn hand_over<'a>(&self, won: impl IntoIterator<Item = (&'a str, AllocationId)>) {
+        let mut by_provider: BTreeMap<&str, Vec<AllocationId>> = BTreeMap::new();
+        for (provider, id) in won {
+            by_provider.entry(provider).or_default().push(id);
+        }
+        for (provider, ids) in by_provider {
+            self.fresh(provider, ids);
+        }
+    }
+
+    fn fresh(&self, provider: &str, ids: Vec<AllocationId>) {
         let Some(lane) = held(&self.lanes).get(provider).map(Arc::clone) else { return };
         let mut fresh = held(&lane.fresh);
         fresh.extend(ids);
@@ -81,6 +94,12 @@ impl Deliveries {
 
     pub(super) fn all(&self) -> Vec<Arc<Lane>> {
         held(&self.lanes).values().map(Arc::clone).collect()
+    }
+
+    /// The providers outside, each with the way to it.
+    pub(crate) fn outside(&self) -> Vec<(Arc<dyn Provider>, Arc<Gate>)> {
+        let provider = |lane: Arc<Lane>| Some((Arc::clone(lane.provider.as_ref()?), Arc::clone(&lane.gate)));
+        self.all().into_iter().filter_map(provider).collect()
     }
 
     pub(crate) fn names(&self) -> Vec<String> {
@@ -109,6 +128,7 @@ impl Deliveries {
 
 impl Lane {
     fn new(name: &str, provider: Option<Arc<dyn Provider>>) -> Self {
+        let most = provider.as_ref().map_or(MISSING_CONCURRENCY, |provider| provider.concurrency());
         Self {
             name: name.to_owned(),
             provider,
@@ -116,7 +136,7 @@ impl Lane {
             bell: Notify::new(),
             asked: AtomicBool::new(false),
             busy: AtomicUsize::new(0),
-            breaker: Mutex::default(),
+            gate: Gate::new(name, most),
         }
     }
 
@@ -131,72 +151,35 @@ impl Lane {
         let count = most.min(fresh.len());
         fresh.drain(..count).collect()
     }
-
-    pub(super) fn room(&self, now: Timestamp, under_way: usize, most: usize) -> usize {
-        held(&self.breaker).room(now, under_way, most)
-    }
-
-    /// When there may be room that there is not now.
-    pub(super) fn wakes_at(&self) -> Option<Timestamp> {
-        held(&self.breaker).wakes_at()
-    }
-
-    pub(crate) fn is_open(&self) -> bool {
-        held(&self.breaker).is_open()
-    }
-
-    /// Learns from how a call ended.
-    pub(super) fn note(&self, outcome: &Outcome, now: Timestamp, engine: &Engine) {
-        let turned = held(&self.breaker).note(outcome, now);
-        let labels = ProviderLabels { provider: self.name.clone() };
-        match turned {
-            Turned::Nothing => return,
-            Turned::Opened { until } => {
-                let seconds = until.millis_since(now) / 1_000;
-                tracing::warn!(
-                    provider = self.name,
-                    ?outcome,
-                    seconds,
-                    "the provider is left alone for a while"
-                );
-            }
-            Turned::Paused { until } => {
-                let seconds = until.millis_since(now) / 1_000;
-                tracing::warn!(provider = self.name, seconds, "the provider asks to be left alone");
-            }
-            Turned::Closed => tracing::info!(provider = self.name, "the provider works again"),
-        }
-        engine.metrics.provider_breaker_open.get_or_create(&labels).set(i64::from(self.is_open()));
-    }
 }
 
 /// How long a lane that has nothing to do waits unless it is rung.
-pub(super) struct Look {
+pub(crate) struct Look {
     next: Timestamp,
 }
 
 impl Look {
-    pub(super) fn now() -> Self {
+    pub(crate) fn now() -> Self {
         Self { next: Timestamp::from_millis(0) }
     }
 
-    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_due(&self, now: Timestamp) -> bool {
         now >= self.next
     }
 
     /// After a look that found so many of so many that it could have.
-    pub(super) fn looked(&mut self, found: usize, most: usize, now: Timestamp, interval: Duration) {
+    pub(crate) fn looked(&mut self, found: usize, most: usize, now: Timestamp, interval: Duration) {
         // A full batch is followed at once by the next.
         self.next = if found >= most { now } else { now.plus_millis(millis(interval)) };
     }
 
     /// How long to wait where there is nothing to do.
-    pub(super) fn pause(&self, now: Timestamp) -> Duration {
+    pub(crate) fn pause(&self, now: Timestamp) -> Duration {
         pause(self.next, now)
     }
 }
 
-pub(super) fn pause(until: Timestamp, now: Timestamp) -> Duration {
+pub(crate) fn pause(until: Timestamp, now: Timestamp) -> Duration {
     Duration::from_millis(until.millis_since(now).clamp(1, 60_000).unsigned_abs())
 }
 
@@ -225,14 +208,15 @@ impl Engine {
     /// Takes nothing up any more, and waits until what is under way has ended and is written, within its time.
     pub async fn stop_delivering(&self) {
         self.deliveries.stopping.store(true, Ordering::Relaxed);
+        self.claims.stop();
         self.deliveries.ring();
         let lanes = self.deliveries.all();
         let longest =
             lanes.iter().filter_map(|lane| lane.provider.as_ref()).map(|provider| provider.timeout());
         // It is asked and called, and then written.
-        let patience = longest.max().unwrap_or_default() * 2 + STOP_MARGIN;
+        let patience = (longest.max().unwrap_or_default() * 2).max(self.claims.longest_call()) + STOP_MARGIN;
         let ended = async {
-            while lanes.iter().any(|lane| lane.busy.load(Ordering::Relaxed) > 0) {
+            while self.claims.is_busy() || lanes.iter().any(|lane| lane.busy.load(Ordering::Relaxed) > 0) {
                 tokio::time::sleep(STOP_LOOK).await;
             }
         };

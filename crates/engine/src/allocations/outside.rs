@@ -1,17 +1,19 @@
 //! Delivery through a provider outside: taken up under a lease, called, and written down, step by step.
 
 use super::lane::{BATCH, Lane, Look, pause};
+use super::news;
 use super::port::{Grant, Provider, Revocation};
-use super::{millis, news};
+use crate::clock::millis;
 use crate::engine::Engine;
 use crate::failure::Failure;
+use crate::gate::{Permit, Turn};
 use crate::metrics::{DeliveryLabels, ProviderLabels};
 use guerdon_core::allocations::answer::Found;
 use guerdon_core::allocations::{
     Allocation, AllocationId, AllocationStatus, Answer, Outcome, Rules, Sent, judge, key, settle, settle_late,
 };
 use guerdon_core::events::{Event, RewardKind};
-use guerdon_core::{EventId, Timestamp};
+use guerdon_core::{EventId, RewardId, Timestamp, UserId};
 use guerdon_store::allocations::{give_back, moving};
 use guerdon_store::outbox::Publishing;
 use guerdon_store::{Command, Fault, Priority, Stopwatch, Tx, each, events};
@@ -24,8 +26,6 @@ use tokio::sync::mpsc;
 
 /// What is settled and taken up in one transaction.
 const STEP_MAX: usize = 256;
-/// For a provider that is not there.
-const MISSING_CONCURRENCY: usize = 16;
 /// How long to wait while there is no room.
 const FULL: Duration = Duration::from_secs(1);
 /// Between two tries to write down what became of calls, while the store is away.
@@ -54,15 +54,16 @@ pub(super) async fn run(engine: &Weak<Engine>, lane: &Arc<Lane>) {
             && let Ok(one) = ended.try_recv()
         {
             under_way -= 1;
-            lane.note(&one.outcome, strong.now(), &strong);
+            lane.gate.note(&one.outcome, strong.now(), &strong.metrics);
             unwritten.push(one);
         }
         if lane.was_asked() {
             look = Look::now();
         }
         let now = strong.now();
-        let most = lane.provider.as_ref().map_or(MISSING_CONCURRENCY, |provider| provider.concurrency());
-        let room = if strong.deliveries.is_stopping() { 0 } else { lane.room(now, under_way, most) };
+        let most = if strong.deliveries.is_stopping() { 0 } else { STEP_MAX };
+        let mut permits = lane.gate.reserve(Turn::Deliveries, most, now);
+        let room = permits.len();
         if heal.is_due(now) {
             heal_lapsed(&strong, lane, &mut heal).await;
         }
@@ -70,9 +71,12 @@ pub(super) async fn run(engine: &Weak<Engine>, lane: &Arc<Lane>) {
         // Now and then what is due comes first, however many are new.
         let fresh = if look.is_due(now) && turn.is_multiple_of(4) { 0 } else { room };
         let wanted = find_work(&strong, lane, (room, fresh), &mut look).await;
+        // What is not needed is somebody else's.
+        permits.truncate(wanted.len());
         lane.busy.store(under_way + unwritten.len() + wanted.len(), Ordering::Relaxed);
         if unwritten.is_empty() && wanted.is_empty() {
-            let pause = match lane.wakes_at().filter(|at| *at > now) {
+            drop(permits);
+            let pause = match lane.gate.shut_until(now) {
                 Some(at) => pause(at, now),
                 // Whoever is under way will be heard of.
                 None if room == 0 => FULL,
@@ -83,11 +87,12 @@ pub(super) async fn run(engine: &Weak<Engine>, lane: &Arc<Lane>) {
                 one = ended.recv() => {
                     if let (Some(one), Some(strong)) = (one, engine.upgrade()) {
                         under_way -= 1;
-                        lane.note(&one.outcome, strong.now(), &strong);
+                        lane.gate.note(&one.outcome, strong.now(), &strong.metrics);
                         unwritten.push(one);
                     }
                 }
                 () = lane.bell.notified() => {}
+                () = lane.gate.freed.notified(), if room == 0 => {}
                 () = tokio::time::sleep(pause) => {}
             }
             continue;
@@ -109,7 +114,7 @@ pub(super) async fn run(engine: &Weak<Engine>, lane: &Arc<Lane>) {
                 }
                 for (row, event) in taken.rows {
                     under_way += 1;
-                    spawn(&strong, lane, row, event, finished.clone());
+                    spawn(&strong, lane, (row, event), permits.pop(), finished.clone());
                 }
             }
             Err(failure) => {
@@ -179,8 +184,8 @@ async fn find_work(
 fn spawn(
     engine: &Arc<Engine>,
     lane: &Arc<Lane>,
-    row: Allocation,
-    event: Arc<Event>,
+    (row, event): (Allocation, Arc<Event>),
+    permit: Option<Permit>,
     finished: mpsc::UnboundedSender<Ended>,
 ) {
     let (lane, engine) = (Arc::clone(lane), Arc::downgrade(engine));
@@ -196,6 +201,8 @@ fn spawn(
             let labels = ProviderLabels { provider: lane.name.clone() };
             engine.metrics.provider_seconds.get_or_create(&labels).observe(started.elapsed().as_secs_f64());
         }
+        // There is room again before anybody hears of it.
+        drop(permit);
         told.tell(Ended { id: row.id, epoch: row.epoch, outcome, cleared });
     });
 }
@@ -235,18 +242,9 @@ async fn deliver(provider: &dyn Provider, row: &Allocation, event: &Event) -> (O
     };
     let mut cleared = false;
     if row.outcome_unknown {
-        match provider.look(&row.key).await {
-            Found::Applied { transaction_id } => return (Outcome::Applied { transaction_id }, false),
-            Found::NotApplied => cleared = true,
-            Found::CannotTell => {}
-            Found::Failed(answer) => {
-                // Not even that is known: neither better nor worse than before.
-                let outcome = match judge(Sent::Revoke, answer) {
-                    Outcome::Revoked => Outcome::Unknown { reason: "the provider cannot be asked".into() },
-                    other => other,
-                };
-                return (outcome, false);
-            }
+        match ask(provider, &grant).await {
+            Ok(known) => cleared = known,
+            Err(outcome) => return (outcome, false),
         }
     }
     if row.cancel_requested_at.is_some() {
@@ -258,8 +256,27 @@ async fn deliver(provider: &dyn Provider, row: &Allocation, event: &Event) -> (O
     (judge(Sent::Grant, provider.grant(&grant).await), cleared)
 }
 
+/// Asks about a key that is in doubt: whether it is known that nothing was applied, or what there is to say already.
+pub(crate) async fn ask(provider: &dyn Provider, grant: &Grant) -> Result<bool, Outcome> {
+    match provider.look(grant).await {
+        Found::Applied { transaction_id } => Err(Outcome::Applied { transaction_id }),
+        Found::NotApplied => Ok(true),
+        Found::CannotTell => Ok(false),
+        // Not even that is known: neither better nor worse than before.
+        Found::Failed(answer) => Err(match judge(Sent::Revoke, answer) {
+            Outcome::Revoked => Outcome::Unknown { reason: "the provider cannot be asked".into() },
+            other => other,
+        }),
+    }
+}
+
 fn grant(row: &Allocation, event: &Event) -> Option<Grant> {
-    let reward = event.settings.reward(&row.reward_id)?;
+    grant_of(&row.key, &row.member_id, event, &row.reward_id)
+}
+
+/// What a provider is told of a reward.
+pub(crate) fn grant_of(key: &str, user: &UserId, event: &Event, reward_id: &RewardId) -> Option<Grant> {
+    let reward = event.settings.reward(reward_id)?;
     let mut details = reward.details.clone().unwrap_or_default();
     // What a kind implies is told as well, unless the operator said something else.
     let implied: Map<String, Value> = match &reward.kind {
@@ -274,10 +291,10 @@ fn grant(row: &Allocation, event: &Event) -> Option<Grant> {
         details.entry(name).or_insert(value);
     }
     Some(Grant {
-        key: row.key.clone(),
-        user_id: row.member_id.to_string(),
-        event_id: row.event_id.to_string(),
-        reward_id: row.reward_id.to_string(),
+        key: key.to_owned(),
+        user_id: user.to_string(),
+        event_id: event.id.to_string(),
+        reward_id: reward_id.to_string(),
         kind: reward.kind.name(),
         quantity: reward.quantity,
         details,

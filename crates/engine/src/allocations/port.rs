@@ -25,8 +25,8 @@ pub trait Provider: Send + Sync + 'static {
     /// Takes a grant back, or sees to it that it will never be made.
     fn revoke<'a>(&'a self, revocation: &'a Revocation) -> Calls<'a>;
 
-    /// Whether a grant was made under this key.
-    fn look<'a>(&'a self, key: &'a str) -> Asks<'a>;
+    /// Whether this grant was made, under its key.
+    fn look<'a>(&'a self, grant: &'a Grant) -> Asks<'a>;
 }
 
 /// What somebody is to get.

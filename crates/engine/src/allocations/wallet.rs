@@ -10,7 +10,7 @@ use guerdon_core::events::{Event, RewardKind};
 use guerdon_core::money::Decimal;
 use guerdon_core::wallet::view::TransferNews;
 use guerdon_core::wallet::{AccountId, Books, Transfer, TransferKind};
-use guerdon_core::{Currency, EventId, IdempotencyKey};
+use guerdon_core::{Currency, EventId, IdempotencyKey, RewardId, UserId};
 use guerdon_store::allocations::{give_back, moving};
 use guerdon_store::outbox::Publishing;
 use guerdon_store::wallet::accounts;
@@ -113,7 +113,28 @@ impl Command for PayOut {
 }
 
 /// What is to be paid to whom, or why it cannot be.
-type Plan = Result<(AccountId, AccountId, i64), String>;
+pub(crate) type Plan = Result<(AccountId, AccountId, i64), String>;
+
+/// Somebody who is paid a reward of points.
+pub(crate) trait Payable {
+    fn event_id(&self) -> &EventId;
+    fn reward_id(&self) -> &RewardId;
+    fn member_id(&self) -> &UserId;
+}
+
+impl Payable for Allocation {
+    fn event_id(&self) -> &EventId {
+        &self.event_id
+    }
+
+    fn reward_id(&self) -> &RewardId {
+        &self.reward_id
+    }
+
+    fn member_id(&self) -> &UserId {
+        &self.member_id
+    }
+}
 
 impl PayOut {
     fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<Allocation>, Fault> {
@@ -166,7 +187,7 @@ impl PayOut {
     }
 }
 
-fn told(transfer: Transfer, books: &Books, from: AccountId) -> Result<Made, Fault> {
+pub(crate) fn told(transfer: Transfer, books: &Books, from: AccountId) -> Result<Made, Fault> {
     let book = books.book(from).map_err(|rejection| Fault::Inconsistent(rejection.to_string()))?;
     let payload = serde_json::to_string(&TransferNews::of(&transfer, &book.currency, book.scale))
         .map_err(|error| Fault::Inconsistent(error.to_string()))?;
@@ -174,18 +195,18 @@ fn told(transfer: Transfer, books: &Books, from: AccountId) -> Result<Made, Faul
 }
 
 /// Which accounts, and how much.
-fn plan(tx: &mut Tx<'_>, rows: &[Allocation]) -> Result<Vec<Plan>, Fault> {
+pub(crate) fn plan<P: Payable>(tx: &mut Tx<'_>, rows: &[P]) -> Result<Vec<Plan>, Fault> {
     let mut known: HashMap<EventId, Event> = HashMap::new();
     let mut currencies: BTreeMap<Currency, (u8, AccountId)> = BTreeMap::new();
     let mut plans = Vec::with_capacity(rows.len());
     let owned = owned(tx, rows, &mut known)?;
     for row in rows {
         let Some((currency, amount, quantity)) = worth(&known, row) else {
-            plans.push(Err(format!("{} is no reward of points", row.reward_id)));
+            plans.push(Err(format!("{} is no reward of points", row.reward_id())));
             continue;
         };
-        let Some(account) = owned.get(&(row.member_id.as_str().to_owned(), currency.clone())).copied() else {
-            return Err(Fault::Inconsistent(format!("{} has no account in {currency}", row.member_id)));
+        let Some(account) = owned.get(&(row.member_id().to_string(), currency.clone())).copied() else {
+            return Err(Fault::Inconsistent(format!("{} has no account in {currency}", row.member_id())));
         };
         let (scale, issue) = match currencies.get(&currency) {
             Some(known) => *known,
@@ -205,8 +226,9 @@ fn plan(tx: &mut Tx<'_>, rows: &[Allocation]) -> Result<Vec<Plan>, Fault> {
 }
 
 /// As many decimals as any reward of the event has in this currency.
-fn scale_of(known: &HashMap<EventId, Event>, row: &Allocation, currency: &Currency) -> u8 {
-    let rewards = known.get(&row.event_id).map(|event| event.settings.rewards.as_slice()).unwrap_or_default();
+fn scale_of(known: &HashMap<EventId, Event>, row: &impl Payable, currency: &Currency) -> u8 {
+    let rewards =
+        known.get(row.event_id()).map(|event| event.settings.rewards.as_slice()).unwrap_or_default();
     let scales = rewards.iter().filter_map(|reward| match &reward.kind {
         RewardKind::Point { amount, currency: of } if of == currency.as_str() => Some(amount.scale()),
         _ => None,
@@ -215,8 +237,8 @@ fn scale_of(known: &HashMap<EventId, Event>, row: &Allocation, currency: &Curren
 }
 
 /// What a row is worth: the currency, the amount and how often.
-fn worth(known: &HashMap<EventId, Event>, row: &Allocation) -> Option<(Currency, Decimal, i64)> {
-    let reward = known.get(&row.event_id)?.settings.reward(&row.reward_id)?;
+fn worth(known: &HashMap<EventId, Event>, row: &impl Payable) -> Option<(Currency, Decimal, i64)> {
+    let reward = known.get(row.event_id())?.settings.reward(row.reward_id())?;
     match &reward.kind {
         RewardKind::Point { amount, currency } => {
             Some((Currency::parse(currency.as_str()).ok()?, *amount, reward.quantity))
@@ -226,17 +248,17 @@ fn worth(known: &HashMap<EventId, Event>, row: &Allocation) -> Option<(Currency,
 }
 
 /// The winners' accounts, which are opened where they are missing, with their events read on the way.
-fn owned(
+fn owned<P: Payable>(
     tx: &mut Tx<'_>,
-    rows: &[Allocation],
+    rows: &[P],
     known: &mut HashMap<EventId, Event>,
 ) -> Result<HashMap<(String, Currency), AccountId>, Fault> {
     let mut pairs = Vec::with_capacity(rows.len());
     for row in rows {
-        if !known.contains_key(&row.event_id) {
-            known.extend(events::find(tx, &row.event_id)?.map(|event| (row.event_id.clone(), event)));
+        if !known.contains_key(row.event_id()) {
+            known.extend(events::find(tx, row.event_id())?.map(|event| (row.event_id().clone(), event)));
         }
-        pairs.extend(worth(known, row).map(|(currency, ..)| (row.member_id.as_str(), currency)));
+        pairs.extend(worth(known, row).map(|(currency, ..)| (row.member_id().as_str(), currency)));
     }
     let found = accounts::find_many_owned(tx, &pairs)?;
     let mut owned: HashMap<_, _> =
@@ -245,10 +267,10 @@ fn owned(
     let mut missing: BTreeMap<Currency, (BTreeSet<&str>, u8)> = BTreeMap::new();
     for row in rows {
         let Some((currency, ..)) = worth(known, row) else { continue };
-        if !owned.contains_key(&(row.member_id.as_str().to_owned(), currency.clone())) {
+        if !owned.contains_key(&(row.member_id().to_string(), currency.clone())) {
             let scale = scale_of(known, row, &currency);
             let (owners, most) = missing.entry(currency).or_default();
-            owners.insert(row.member_id.as_str());
+            owners.insert(row.member_id().as_str());
             *most = scale.max(*most);
         }
     }

@@ -79,6 +79,12 @@ checks! {
     entry_rewards "every check-in and play has the allocations of what it gave";
     odds "every play was drawn by the odds in force, and what was drawn fits them";
     deliveries "every reward that the wallet paid out has its one transfer, and no transfer pays out anything else";
+    claims "every claim stands where the table of moves leads, and what it was granted fits";
+    grants "what the wallet paid for claims and took back is what they were granted and what was revoked";
+    compensations "every compensation of a claim has its log, before and after";
+    coupons "as many of each coupon are issued as are counted, and no more than there are";
+    user_coupons "every user coupon is of a coupon that there is, in a place that its user can have, one for each key";
+    coupon_messages "every decision about a coupon has its message in the outbox, and every one that is pending has its own";
     stock "stock + granted + held = total, for each limited reward";
     money "the balances of each currency sum to zero with its issue account";
     account_entries "each balance is what its entries come to, and no entry is missing";

@@ -1,7 +1,7 @@
 //! The steps of a draw, each a command that does nothing when it was done before.
 
 use crate::events::move_by_itself;
-use crate::requests::{Intake, Won, hand_over, reward, tell};
+use crate::requests::{Intake, Won, reward, tell};
 use guerdon_core::audit::{Action, Actor, AuditEntry};
 use guerdon_core::draw::{DrawState, DrawView, Hash};
 use guerdon_core::events::lifecycle::Move;
@@ -306,7 +306,7 @@ impl Command for Settle {
 
     fn committed(done: &[(&Self, &Self::Output)]) {
         for (step, (_, winners, won)) in done {
-            hand_over(&step.intake.deliveries, winners.iter().map(|id| (*id, won)));
+            step.intake.deliveries.hand_over(winners.iter().flat_map(|id| won.by(*id)));
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Checking in: once a day of the event's own calendar.
 
-use super::given::{Given, Stock, give, hand_over};
+use super::given::{Given, Stock, give, lanes, tell};
 use crate::engine::Engine;
 use crate::failure::Failure;
+use crate::groups::by_key;
 use crate::requests::Intake;
 use guerdon_core::allocations::{Allocation, key};
 use guerdon_core::entries::attendance::{check_in, gifts};
@@ -12,7 +13,6 @@ use guerdon_core::events::{Event, EventKind, check_open};
 use guerdon_core::requests::RequestId;
 use guerdon_core::{Code, EventId, Rejection, UserId};
 use guerdon_store::allocations::listing;
-use guerdon_store::outbox::{self, OutboxEvent};
 use guerdon_store::{Command, Fault, Priority, Tx, entries};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -85,14 +85,14 @@ impl Command for CheckIn {
     const PRIORITY: Priority = Priority::Intake;
 
     fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<Outcome>, Fault> {
-        super::by_event(tx, batch, |check| &check.event_id, check_in_all)
+        by_key(tx, batch, |check| &check.event_id, check_in_all)
     }
 
     fn committed(done: &[(&Self, &Outcome)]) {
         let Some((first, _)) = done.first() else { return };
         let new = done.iter().filter_map(|(_, outcome)| outcome.as_ref().ok());
         let new = new.filter(|checked| !checked.duplicate).flat_map(|checked| &checked.allocations);
-        hand_over(&first.intake.deliveries, new);
+        first.intake.deliveries.hand_over(lanes(new));
     }
 }
 
@@ -155,7 +155,9 @@ fn check_in_all(tx: &mut Tx<'_>, people: &[&CheckIn]) -> Result<Vec<Outcome>, Fa
         entries::insert(tx, &event.id, &written)?;
         made = give(tx, &event, &people[0].intake, &given)?;
         stock.write(tx, &event)?;
-        tell(tx, &event, &people[0].intake, &written)?;
+        let news =
+            written.iter().map(|(member, entry)| (entry.id, CheckInNews::of(&event.id, member, entry)));
+        tell(tx, &people[0].intake, "ATTENDANCE_CHECKED_IN", news)?;
     }
     let mut answers = Vec::with_capacity(people.len());
     for check in people {
@@ -191,25 +193,4 @@ fn again(
     };
     let allocations = listing::of_entry(tx, member, entry.id)?;
     Ok(Ok(CheckedIn { entry, duplicate: true, allocations }))
-}
-
-fn tell(tx: &mut Tx<'_>, event: &Event, intake: &Intake, written: &[(&str, Entry)]) -> Result<(), Fault> {
-    let mut news = Vec::with_capacity(written.len());
-    for (member, entry) in written {
-        let payload = serde_json::to_string(&CheckInNews::of(event.id.as_str(), member, entry))
-            .map_err(|error| Fault::Inconsistent(error.to_string()))?;
-        news.push(OutboxEvent {
-            id: *entry.id.derived(0).as_bytes(),
-            sequence: 1,
-            aggregate_id: entry.id.to_string(),
-            payload,
-        });
-    }
-    let batch = outbox::Batch {
-        aggregate_type: "ENTRY",
-        event_type: "ATTENDANCE_CHECKED_IN",
-        created_at: tx.now(),
-        publishing: intake.publishing,
-    };
-    outbox::append(tx, batch, &news)
 }

@@ -1,6 +1,5 @@
 //! What entries give: the stock that is left, the allocations, and the news.
 
-use crate::allocations::Deliveries;
 use crate::requests::Intake;
 use guerdon_core::RewardId;
 use guerdon_core::allocations::{Allocation, AllocationId, AllocationStatus, Cause};
@@ -8,7 +7,9 @@ use guerdon_core::events::Event;
 use guerdon_core::requests::RequestId;
 use guerdon_core::{Timestamp, UserId};
 use guerdon_store::allocations::{self, NewAllocation, NewOf};
+use guerdon_store::outbox::{self, OutboxEvent};
 use guerdon_store::{Fault, Tx};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// What is left of an event's limited rewards while a transaction gives them away.
@@ -132,13 +133,27 @@ pub(super) fn give(
     Ok(made)
 }
 
-/// Tells the lanes of what was given, once that is committed.
-pub(super) fn hand_over<'a>(deliveries: &Deliveries, made: impl IntoIterator<Item = &'a Allocation>) {
-    let mut by_provider: BTreeMap<&str, Vec<AllocationId>> = BTreeMap::new();
-    for allocation in made {
-        by_provider.entry(&allocation.provider).or_default().push(allocation.id);
+/// Whose lane delivers what was given.
+pub(super) fn lanes<'a>(
+    made: impl IntoIterator<Item = &'a Allocation>,
+) -> impl Iterator<Item = (&'a str, AllocationId)> {
+    made.into_iter().map(|allocation| (allocation.provider.as_str(), allocation.id))
+}
+
+/// Writes the news of entries, one for each.
+pub(super) fn tell(
+    tx: &mut Tx<'_>,
+    intake: &Intake,
+    event_type: &str,
+    entries: impl IntoIterator<Item = (RequestId, impl Serialize)>,
+) -> Result<(), Fault> {
+    let mut news = Vec::new();
+    for (id, told) in entries {
+        let payload = serde_json::to_string(&told).map_err(|error| Fault::Inconsistent(error.to_string()))?;
+        let message = *id.derived(0).as_bytes();
+        news.push(OutboxEvent { id: message, sequence: 1, aggregate_id: id.to_string(), payload });
     }
-    for (provider, ids) in by_provider {
-        deliveries.fresh(provider, ids);
-    }
+    let publishing = intake.publishing;
+    let batch = outbox::Batch { aggregate_type: "ENTRY", event_type, created_at: tx.now(), publishing };
+    outbox::append(tx, batch, &news)
 }

@@ -1,9 +1,10 @@
 //! Playing: drawn by the odds in force, decided and written in one transaction, so that no retry can draw again.
 
-use super::given::{Given, Stock, give, hand_over};
+use super::given::{Given, Stock, give, lanes, tell};
 use crate::engine::Engine;
 use crate::entropy::Entropy;
 use crate::failure::Failure;
+use crate::groups::by_key;
 use crate::requests::Intake;
 use guerdon_core::allocations::{Allocation, key};
 use guerdon_core::entries::random::{draw, odds_at, play};
@@ -15,7 +16,6 @@ use guerdon_core::idempotency::Advice;
 use guerdon_core::requests::RequestId;
 use guerdon_core::{Code, EventId, IdempotencyKey, Rejection, RewardId, UserId};
 use guerdon_store::allocations::listing;
-use guerdon_store::outbox::{self, OutboxEvent};
 use guerdon_store::{Command, Fault, Priority, Tx, entries};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -76,14 +76,14 @@ impl Command for PlayOnce {
     const PRIORITY: Priority = Priority::Intake;
 
     fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<Outcome>, Fault> {
-        super::by_event(tx, batch, |play| &play.event_id, play_all)
+        by_key(tx, batch, |play| &play.event_id, play_all)
     }
 
     fn committed(done: &[(&Self, &Outcome)]) {
         let Some((first, _)) = done.first() else { return };
         let new = done.iter().filter_map(|(_, outcome)| outcome.as_ref().ok());
         let new = new.filter(|played| !played.duplicate).filter_map(|played| played.allocation.as_ref());
-        hand_over(&first.intake.deliveries, new);
+        first.intake.deliveries.hand_over(lanes(new));
     }
 }
 
@@ -178,7 +178,10 @@ fn play_all(tx: &mut Tx<'_>, people: &[&PlayOnce]) -> Result<Vec<Outcome>, Fault
         let rows = give(tx, &event, &people[0].intake, &given)?;
         made.extend(rows.into_iter().map(|row| (row.key.clone(), row)));
         stock.write(tx, &event)?;
-        tell(tx, &event, &people[0].intake, &written)?;
+        let news = written
+            .iter()
+            .filter_map(|(member, entry)| Some((entry.id, PlayNews::of(&event.id, member, entry)?)));
+        tell(tx, &people[0].intake, "PLAY_DECIDED", news)?;
     }
     let mut answers: Vec<Outcome> = Vec::with_capacity(people.len());
     for (person, turn) in people.iter().zip(turns) {
@@ -253,33 +256,4 @@ fn again(
     };
     let allocation = listing::of_entry(tx, member, entry.id)?.pop();
     Ok(Ok(Played { entry, play, duplicate: true, allocation }))
-}
-
-fn tell(tx: &mut Tx<'_>, event: &Event, intake: &Intake, written: &[(&str, Entry)]) -> Result<(), Fault> {
-    let mut news = Vec::with_capacity(written.len());
-    for (member, entry) in written {
-        let Some(play) = &entry.play else { continue };
-        let told = PlayNews {
-            log_id: entry.id.to_string(),
-            event_id: event.id.as_str(),
-            user_id: member,
-            odds_version: play.odds_version,
-            reward_id: play.reward_id.as_ref().map(RewardId::as_str),
-            at: entry.at,
-        };
-        let payload = serde_json::to_string(&told).map_err(|error| Fault::Inconsistent(error.to_string()))?;
-        news.push(OutboxEvent {
-            id: *entry.id.derived(0).as_bytes(),
-            sequence: 1,
-            aggregate_id: entry.id.to_string(),
-            payload,
-        });
-    }
-    let batch = outbox::Batch {
-        aggregate_type: "ENTRY",
-        event_type: "PLAY_DECIDED",
-        created_at: tx.now(),
-        publishing: intake.publishing,
-    };
-    outbox::append(tx, batch, &news)
 }

@@ -1,5 +1,6 @@
 //! The end of what was sent, and of what a consumer remembers.
 
+use crate::clock::millis;
 use crate::engine::Engine;
 use crate::failure::Failure;
 use guerdon_core::Timestamp;
@@ -15,7 +16,7 @@ const PAGE: i64 = 2_000;
 impl Engine {
     /// Removes messages that were sent, and kept long enough.
     pub(crate) async fn sweep_outbox(&self) {
-        let ttl = i64::try_from(self.options.outbox.ttl.as_millis()).unwrap_or(i64::MAX);
+        let ttl = millis(self.options.outbox.ttl);
         let before = self.now().plus_millis(-ttl);
         let swept = async {
             let mut after = MessageId::from_bytes([0; 16]);

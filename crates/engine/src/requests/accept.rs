@@ -3,7 +3,7 @@
 //! The line's lock is exclusive, on PostgreSQL across processes: whoever holds it numbers the people that it lets in,
 //! so positions have no gaps, nobody is accepted beside a closing, and a place in line is decided when it is taken.
 
-use super::rewards::{Won, hand_over, reward};
+use super::rewards::{Won, reward};
 use super::{Applied, Intake, Lottery, news};
 use crate::draws::shown::{announce_to, receipt};
 use guerdon_core::events::{Event, EventType};
@@ -58,7 +58,7 @@ impl Command for Submit {
         first.intake.index.joined(joined);
         let winners = done.iter().filter_map(|(_, outcome)| outcome.as_ref().ok());
         let winners = winners.filter(|applied| !applied.duplicate);
-        hand_over(&first.intake.deliveries, winners.map(|applied| (applied.request.id, &applied.won)));
+        first.intake.deliveries.hand_over(winners.flat_map(|applied| applied.won.by(applied.request.id)));
     }
 }
 

@@ -1,14 +1,12 @@
 //! What winners get.
 
 use super::Intake;
-use crate::allocations::Deliveries;
 use guerdon_core::allocations::{AllocationId, Cause, key};
 use guerdon_core::events::{Event, Reward};
 use guerdon_core::requests::{RequestId, ResultCode};
 use guerdon_store::allocations::{self, NewAllocation, NewOf};
 use guerdon_store::requests::RequestRow;
 use guerdon_store::{Fault, Tx};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Gives each winner what the event gives, and takes it from the stock.
@@ -54,25 +52,9 @@ pub(crate) struct Won(Option<Arc<[String]>>);
 
 impl Won {
     /// What was won by a request.
-    fn by(&self, id: RequestId) -> impl Iterator<Item = (&str, AllocationId)> {
+    pub(crate) fn by(&self, id: RequestId) -> impl Iterator<Item = (&str, AllocationId)> {
         let providers = self.0.iter().flat_map(|providers| providers.iter());
         providers.zip(1_u16..).map(move |(provider, ordinal)| (provider.as_str(), allocation_id(id, ordinal)))
-    }
-}
-
-/// Tells the providers' lanes what some requests have won, once that is committed.
-pub(crate) fn hand_over<'a>(
-    deliveries: &Deliveries,
-    requests: impl IntoIterator<Item = (RequestId, &'a Won)>,
-) {
-    let mut by_provider: BTreeMap<&str, Vec<AllocationId>> = BTreeMap::new();
-    for (id, won) in requests {
-        for (provider, allocation) in won.by(id) {
-            by_provider.entry(provider).or_default().push(allocation);
-        }
-    }
-    for (provider, ids) in by_provider {
-        deliveries.fresh(provider, ids);
     }
 }
 

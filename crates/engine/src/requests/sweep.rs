@@ -1,6 +1,7 @@
 //! What happens to lines by itself: the ends of cancelled ones, and the end of what was kept long enough.
 
 use super::news;
+use crate::clock::millis;
 use crate::engine::Engine;
 use crate::failure::Failure;
 use guerdon_core::requests::{RequestState, ResultCode};
@@ -29,7 +30,6 @@ impl Engine {
 
     /// Removes requests that were kept long enough.
     pub(crate) async fn sweep_requests(&self) {
-        let millis = |time: std::time::Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         let now = self.now();
         let finished_before = now.plus_millis(-millis(self.options.requests_ttl));
         let ended_before = now.plus_millis(-millis(self.options.requests_ttl_after_event));

@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DevCommand {
-    /// Simulate a provider of rewards, with faults that can be programmed
+    /// Simulate a provider of rewards, an auth and a game-data service, with faults that can be programmed
     Partners(PartnersArgs),
 }
 
@@ -20,7 +20,7 @@ pub(crate) struct PartnersArgs {
     /// `whsec_…`: calls that are not signed with it are refused with 401
     #[arg(long, value_name = "SECRET")]
     secret: Option<String>,
-    /// The faults to begin with, as JSON; see docs/delivery.md
+    /// The faults to begin with, as JSON; see docs/delivery.md and docs/claims.md
     #[arg(long, value_name = "JSON")]
     faults: Option<String>,
 }

@@ -1,4 +1,4 @@
-use super::wiring::{providers, sink, start_log, stop_signals};
+use super::wiring::{counter, providers, services, sink, start_log, stop_signals};
 use super::{fail, say};
 use crate::settings::Settings;
 use guerdon_engine::{Clock, Engine, EngineMetrics, Outside};
@@ -44,7 +44,12 @@ async fn serve(settings: &Settings, silence: &OnceLock<Silence>) -> Result<(), S
         .map_err(|error| format!("cannot listen on {}: {error}", settings.listen))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let stop = stop_signals()?;
-    let outside = Outside { sink: sink(settings)?, providers: providers(settings)? };
+    let outside = Outside {
+        sink: sink(settings)?,
+        providers: providers(settings)?,
+        services: services(settings)?,
+        counter: counter(settings).await?,
+    };
 
     let mut registry = Registry::default();
     let clock = Arc::new(Clock::new(settings.clock_offset_ms));

@@ -3,10 +3,12 @@
 use super::complain;
 use crate::settings::{ConsumeSettings, Service, Settings, SinkSettings, WebhookSettings};
 use guerdon_connect::{
-    HttpProvider, KafkaSink, KafkaSource, Now, RabbitSink, RabbitSource, Secrets, Webhook, WebhookHandler,
-    WebhookSink,
+    HttpProvider, HttpService, KafkaSink, KafkaSource, Now, RabbitSink, RabbitSource, RedisCounter, Secrets,
+    Webhook, WebhookHandler, WebhookSink,
 };
-use guerdon_engine::{Clock, Handler, LogHandler, Provider, Sink, Source};
+use guerdon_engine::{
+    ClaimServices, Clock, CouponCounter, Entropy, Handler, Issuer, LogHandler, Provider, Sink, Source,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -95,6 +97,38 @@ pub(super) fn providers(settings: &Settings) -> Result<Vec<Arc<dyn Provider>>, S
         providers.push(Arc::new(provider));
     }
     Ok(providers)
+}
+
+/// Whom claims ask, where it is not the house.
+pub(super) fn services(settings: &Settings) -> Result<ClaimServices, String> {
+    let mut services = ClaimServices::default();
+    if let Some(options) = &settings.auth_service {
+        let service = HttpService::new(options.clone(), now());
+        services.users = Some(Arc::new(service.map_err(|reason| format!("services.auth.url {reason}"))?));
+    }
+    if let Some(options) = &settings.game_data_service {
+        let service = HttpService::new(options.clone(), now());
+        services.activities =
+            Some(Arc::new(service.map_err(|reason| format!("services.gameData.url {reason}"))?));
+    }
+    Ok(services)
+}
+
+/// Who counts coupons, where it is not the store.
+pub(super) async fn counter(settings: &Settings) -> Result<Option<Arc<dyn CouponCounter>>, String> {
+    if settings.engine.coupons.issuer == Issuer::Store {
+        return Ok(None);
+    }
+    let counter = redis_counter(settings)?;
+    counter.check().await?;
+    Ok(Some(Arc::new(counter)))
+}
+
+/// Redis, whoever counts.
+pub(super) fn redis_counter(settings: &Settings) -> Result<RedisCounter, String> {
+    let url = settings.redis_url.as_deref().ok_or("redis.url is not set: where is Redis?")?;
+    let name = Entropy.id(Clock::new(0).now());
+    RedisCounter::new(url, &name).map_err(|reason| format!("redis.url {reason}"))
 }
 
 /// Where events are consumed from.

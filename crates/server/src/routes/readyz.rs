@@ -14,6 +14,8 @@ pub(crate) struct ReadinessView {
     ready: bool,
     /// `ok`, or what is wrong with it.
     checks: BTreeMap<&'static str, String>,
+    /// Services outside: `ok`, or what is wrong with them. They do not make this process unready.
+    services: BTreeMap<String, String>,
 }
 
 /// Whether this process should be sent work: 200, or 503 with what is wrong.
@@ -28,6 +30,11 @@ pub(crate) async fn handle(State(app): State<Arc<App>>) -> Response {
         ready: readiness.is_ready(),
         checks: readiness
             .checks
+            .into_iter()
+            .map(|(name, problem)| (name, problem.unwrap_or_else(|| "ok".into())))
+            .collect(),
+        services: readiness
+            .services
             .into_iter()
             .map(|(name, problem)| (name, problem.unwrap_or_else(|| "ok".into())))
             .collect(),

@@ -84,7 +84,7 @@ statements! {
 /// What a provider has to deliver by now, the longest due first.
 pub fn due(tx: &mut Tx<'_>, provider: &str, now: Timestamp, limit: i64) -> Result<Vec<AllocationId>, Fault> {
     tx.query(&DUE, &[provider.into(), now.into(), limit.into()], |row| {
-        Ok(AllocationId::from_bytes(super::uuid(row, 0)?))
+        Ok(AllocationId::from_bytes(row.uuid(0)?))
     })
 }
 
@@ -96,7 +96,7 @@ pub fn lapsed(
     limit: i64,
 ) -> Result<Vec<AllocationId>, Fault> {
     tx.query(&LAPSED, &[provider.into(), now.into(), limit.into()], |row| {
-        Ok(AllocationId::from_bytes(super::uuid(row, 0)?))
+        Ok(AllocationId::from_bytes(row.uuid(0)?))
     })
 }
 

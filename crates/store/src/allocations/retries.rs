@@ -80,10 +80,10 @@ pub fn write(tx: &mut Tx<'_>, retry: &Retry) -> Result<(), Fault> {
 fn retry(row: &Row<'_>) -> Result<Retry, Fault> {
     let odd = |what: &str| Fault::inconsistent(format!("a retry of many: {what}"));
     Ok(Retry {
-        id: super::uuid(row, 0)?,
+        id: row.uuid(0)?,
         filter: serde_json::from_str(row.text(1)?).map_err(|error| odd(&error.to_string()))?,
         status: RetryStatus::parse(row.text(2)?).ok_or_else(|| odd("its status"))?,
-        after: AllocationId::from_bytes(super::uuid(row, 3)?),
+        after: AllocationId::from_bytes(row.uuid(3)?),
         looked_at: row.int(4)?,
         retried: row.int(5)?,
         created_at: row.timestamp(6)?,

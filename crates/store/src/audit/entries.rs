@@ -1,6 +1,6 @@
 //! What the audit looks at in entries and in what they gave.
 
-use super::{for_ids, id};
+use super::for_ids;
 use crate::entries::{Found, entry, entry_columns};
 use crate::fault::Fault;
 use crate::param::Row;
@@ -44,7 +44,7 @@ pub fn of(tx: &mut Tx<'_>, ids: &[[u8; 16]]) -> Result<Vec<EntryAt>, Fault> {
 
 /// How these allocations stand, and whose they are.
 pub fn statuses_of(tx: &mut Tx<'_>, ids: &[[u8; 16]]) -> Result<Vec<([u8; 16], String, String)>, Fault> {
-    for_ids(tx, &ENDED_OF, ids, |row| Ok((id(row, 0)?, row.text(1)?.into(), row.text(2)?.into())))
+    for_ids(tx, &ENDED_OF, ids, |row| Ok((row.uuid(0)?, row.text(1)?.into(), row.text(2)?.into())))
 }
 
 /// A limited reward, and how often it was given.

@@ -1,6 +1,6 @@
 //! What the audit looks at in the wallet. Each statement is of one moment, so what it compares belongs together.
 
-use super::{for_ids, id};
+use super::for_ids;
 use crate::fault::Fault;
 use crate::param::{Param, Row};
 use crate::statement::statements;
@@ -99,7 +99,7 @@ pub fn entries_page(
     tx.query(&ENTRIES, &params, |row| {
         let side = row.text(1)?;
         Ok(LedgerEntry {
-            transfer: TransferId::from_bytes(id(row, 5)?),
+            transfer: TransferId::from_bytes(row.uuid(5)?),
             account: book.account,
             slot: book.slot,
             number: row.int(0)?,
@@ -145,13 +145,15 @@ pub struct TransferAt {
     pub made_by_key: Option<TransferId>,
     /// Whether it delivers a reward, which is done under no key of a client's.
     pub pays_out: bool,
+    /// The same for one that takes a reward back.
+    pub takes_back: bool,
 }
 
 pub fn transfers_page(tx: &mut Tx<'_>, after: &[u8], limit: i64) -> Result<Vec<TransferAt>, Fault> {
     tx.query(&TRANSFERS, &[Param::Blob(after), limit.into()], |row| {
         let made = row.optional_blob(7)?.and_then(|blob| <[u8; 16]>::try_from(blob).ok());
         Ok(TransferAt {
-            id: TransferId::from_bytes(id(row, 0)?),
+            id: TransferId::from_bytes(row.uuid(0)?),
             created_at: row.timestamp(1)?,
             refunded: row.int(2)?,
             refunds: row.int(3)?,
@@ -160,13 +162,14 @@ pub fn transfers_page(tx: &mut Tx<'_>, after: &[u8], limit: i64) -> Result<Vec<T
             owed: row.int(6)? > 0,
             made_by_key: made.map(TransferId::from_bytes),
             pays_out: row.text(8)? == TransferKind::Reward.as_str(),
+            takes_back: row.text(8)? == TransferKind::Revocation.as_str(),
         })
     })
 }
 
 /// Which of these transfers there are.
 pub fn transfers_of(tx: &mut Tx<'_>, ids: &[[u8; 16]]) -> Result<Vec<[u8; 16]>, Fault> {
-    for_ids(tx, &TRANSFERS_OF, ids, |row| id(row, 0))
+    for_ids(tx, &TRANSFERS_OF, ids, |row| row.uuid(0))
 }
 
 /// An idempotency key, and how many transfers were made under it with the id that it names.

@@ -39,9 +39,8 @@ statements! {
 }
 
 pub(super) fn message(row: &Row<'_>) -> Result<Message, Fault> {
-    let id = row.blob(0)?.try_into().map_err(|_| Fault::inconsistent("an id of the wrong length"))?;
     Ok(Message {
-        id: MessageId::from_bytes(id),
+        id: MessageId::from_bytes(row.uuid(0)?),
         aggregate_type: row.text(1)?.into(),
         aggregate_id: row.text(2)?.into(),
         event_type: row.text(3)?.into(),
@@ -117,8 +116,7 @@ pub fn old(
     let up_to = MessageId::first_of(before);
     let params = [Param::Blob(after.as_bytes()), Param::Blob(up_to.as_bytes()), limit.into()];
     let looked = tx.query(&OLD, &params, |row| {
-        let id = row.blob(0)?.try_into().map_err(|_| Fault::inconsistent("an id of the wrong length"))?;
-        Ok((MessageId::from_bytes(id), row.text(1)? == "SENT" && row.timestamp(2)? < before))
+        Ok((MessageId::from_bytes(row.uuid(0)?), row.text(1)? == "SENT" && row.timestamp(2)? < before))
     })?;
     let last = looked.last().map(|(id, _)| *id);
     Ok((last, looked.into_iter().filter(|(_, old)| *old).map(|(id, _)| id).collect()))

@@ -98,6 +98,7 @@ fn each_bad_field_is_named() {
             &["lotteryCutoffAt"],
         ),
         ("condition does not parse", of_type("CLAIM", json!({"conditions": "activity. >"})), &["conditions"]),
+        ("condition is no test", of_type("CLAIM", json!({"conditions": "size(activity)"})), &["conditions"]),
         ("claim of nothing", of_type("CLAIM", json!({"rewards": []})), &["rewards"]),
         (
             "twice the same reward",

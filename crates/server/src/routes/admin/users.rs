@@ -1,3 +1,4 @@
 //! `/v1/admin/users`
 
+pub(crate) mod activity;
 pub(crate) mod put;

@@ -25,6 +25,8 @@ pub(crate) async fn handle(
     Id(event_id): Id<EventId>,
     Patience(patience): Patience,
 ) -> Result<Response, Problem> {
+    // Whoever wants an answer at once waits for nothing.
+    let patience = patience.filter(|patience| !patience.is_zero());
     let applied = app.engine.apply(event_id, caller.user_id().clone()).await?;
     let mut view = view_of(&applied, app.engine.now());
     let mut finished = matches!(applied.request.state, RequestState::Finished { .. });

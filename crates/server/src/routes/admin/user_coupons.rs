@@ -1,0 +1,3 @@
+//! `/v1/admin/user-coupons`
+
+pub(crate) mod revoke;

@@ -1,0 +1,3 @@
+//! `/v1/claims`
+
+pub(crate) mod get;

@@ -1,0 +1,3 @@
+//! `/v1/coupons`
+
+pub(crate) mod issue;

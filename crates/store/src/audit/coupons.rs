@@ -1,0 +1,57 @@
+//! What the audit looks at in coupons.
+
+use crate::coupons::held::{held, held_columns};
+use crate::fault::Fault;
+use crate::param::{Param, Row};
+use crate::statement::statements;
+use crate::tx::Tx;
+use guerdon_core::coupons::UserCoupon;
+
+statements! {
+    /// With all that is counted, in one statement, so that it is of one moment.
+    NEXT = "SELECT c.coupon_id, c.number, c.total_quantity, c.per_user_limit, s.total_quantity, s.issued,
+            (SELECT COUNT(*) FROM user_coupon u WHERE u.coupon_id = c.coupon_id AND u.slot IS NOT NULL)
+        FROM coupon c JOIN coupon_count s ON s.coupon_id = c.coupon_id
+        WHERE c.coupon_id > $1 ORDER BY c.coupon_id LIMIT 1";
+    PAGE = concat!("SELECT ", held_columns!(), " FROM user_coupon WHERE user_coupon_id > $1
+        ORDER BY user_coupon_id LIMIT $2");
+    SAME_KEY = "SELECT COUNT(*) FROM user_coupon WHERE user_id = $1 AND coupon_id = $2 AND idempotency_key = $3";
+}
+
+/// A coupon, and how many of it are issued by its count and by who has one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CouponAt {
+    pub coupon_id: String,
+    pub number: i64,
+    pub total: i64,
+    pub per_user_limit: i64,
+    pub counted_total: i64,
+    pub issued: i64,
+    pub held: i64,
+}
+
+pub fn next(tx: &mut Tx<'_>, after: &str) -> Result<Option<CouponAt>, Fault> {
+    let read = |row: &Row<'_>| {
+        Ok(CouponAt {
+            coupon_id: row.text(0)?.to_owned(),
+            number: row.int(1)?,
+            total: row.int(2)?,
+            per_user_limit: row.int(3)?,
+            counted_total: row.int(4)?,
+            issued: row.int(5)?,
+            held: row.int(6)?,
+        })
+    };
+    tx.query_one(&NEXT, &[after.into()], read)
+}
+
+/// User coupons after one, in the order of their ids.
+pub fn page(tx: &mut Tx<'_>, after: &[u8], limit: i64) -> Result<Vec<UserCoupon>, Fault> {
+    tx.query(&PAGE, &[Param::Blob(after), limit.into()], held)
+}
+
+/// How many somebody has of a coupon under one key.
+pub fn under_key(tx: &mut Tx<'_>, user: &str, coupon_id: &str, key: &str) -> Result<i64, Fault> {
+    let found = tx.query_one(&SAME_KEY, &[user.into(), coupon_id.into(), key.into()], |row| row.int(0))?;
+    Ok(found.unwrap_or_default())
+}
