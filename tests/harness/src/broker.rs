@@ -12,6 +12,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use serde_json::Value;
+use std::fs::File;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -75,13 +76,32 @@ impl OwnBroker {
         let child = Command::new(script)
             .args([self.kind.name(), &self.folder.path().to_string_lossy(), &self.port.to_string()])
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stdout(self.output())
+            .stderr(self.output())
             .process_group(0)
             .spawn()
             .expect("scripts/broker");
         self.child = Some(child);
         until("the broker to listen", PATIENCE, || TcpStream::connect(("127.0.0.1", self.port)).ok());
+    }
+
+    /// Where it writes what it has to say, appended over restarts.
+    fn output(&self) -> File {
+        let path = self.folder.path().join("output");
+        File::options().create(true).append(true).open(path).expect("a file for the broker's output")
+    }
+
+    /// All that it said, RabbitMQ in files of its own.
+    fn log_text(&self) -> String {
+        let mut files = vec![self.folder.path().join("output")];
+        if let Ok(folder) = std::fs::read_dir(self.folder.path().join("log")) {
+            files.extend(folder.flatten().map(|entry| entry.path()).filter(|path| path.is_file()));
+        }
+        let texts = files.iter().map(|path| {
+            let bytes = std::fs::read(path).unwrap_or_default();
+            format!("{}:\n{}", path.display(), crate::server::tail(&String::from_utf8_lossy(&bytes)))
+        });
+        texts.collect::<Vec<_>>().join("\n")
     }
 
     /// Waits until a queue would survive the broker's death. RabbitMQ answers that a quorum queue is there before the list
@@ -91,9 +111,11 @@ impl OwnBroker {
             let node = format!("guerdon-{}@localhost", self.port);
             let names =
                 self.folder.path().join("data").join(&node).join("quorum").join(&node).join("names.dets");
+            // Erlang's form of the name, up to the tag of the term after it: other queues' names begin with this one's.
+            let name = format!("%2F_{queue}m");
             until("the queue's name to be on disk", PATIENCE, || {
                 let bytes = std::fs::read(&names).ok()?;
-                bytes.windows(queue.len()).any(|window| window == queue.as_bytes()).then_some(())
+                bytes.windows(name.len()).any(|window| window == name.as_bytes()).then_some(())
             });
         }
     }
@@ -113,6 +135,9 @@ impl OwnBroker {
 
 impl Drop for OwnBroker {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- the broker's log ---\n{}", self.log_text());
+        }
         self.kill();
         if self.kind == BrokerKind::RabbitMq {
             // Its name service outlives it.

@@ -164,7 +164,8 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-fn tail(text: &str) -> String {
+/// Its last lines.
+pub(crate) fn tail(text: &str) -> String {
     let lines: Vec<_> = text.lines().collect();
-    lines[lines.len().saturating_sub(40)..].join("\n")
+    lines[lines.len().saturating_sub(60)..].join("\n")
 }
