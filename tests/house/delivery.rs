@@ -516,7 +516,7 @@ fn the_retry_batch_reads_only_what_is_due(engine: TestEngine) {
     };
     sql.run(&many);
     let due = "SELECT allocation_id FROM event_reward_allocation WHERE provider = 'default' AND next_retry_at <= 4000000000000
-        AND reward_status IN ('PENDING', 'FAILED', 'PROCESSING') AND next_retry_at IS NOT NULL
+        AND reward_status <> 'SUCCESS' AND reward_status <> 'CANCELLED' AND next_retry_at IS NOT NULL
         ORDER BY next_retry_at LIMIT 100";
     let plan = match &mut sql {
         guerdon_harness::database::Sql::Sqlite(connection) => {

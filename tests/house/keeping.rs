@@ -3,7 +3,7 @@
 use crate::invariants;
 use crate::support::{BINARY, as_user, at_once, open_drop, operator, seconds_now, sign};
 use guerdon_harness::{Server, ServerOptions, TestDatabase, TestEngine, until};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// SQLite's user index is written later: people are found before, while and after it is, whatever is killed meanwhile.
@@ -68,7 +68,10 @@ fn old_requests_are_swept(engine: TestEngine) {
     assert_eq!(first["items"].as_array().unwrap().len(), 2);
     server.kill();
 
-    let later = ServerOptions::on(&database.url).with("GUERDON_DEV__CLOCK_OFFSET", "200d");
+    // What was told of requests is kept longer here than they are.
+    let later = ServerOptions::on(&database.url)
+        .with("GUERDON_DEV__CLOCK_OFFSET", "200d")
+        .with("GUERDON_OUTBOX__TTL", "400d");
     let server = Server::start(BINARY, &later);
     let caller = |name: &str, role: &str| {
         server.api().with_token(&sign(&json!({"sub": name, "roles": [role], "exp": 4_000_000_000_i64})))
@@ -88,6 +91,15 @@ fn old_requests_are_swept(engine: TestEngine) {
     let summary = caller("op", "OPERATOR").get("/v1/admin/events/drop_1/summary").expect(200).json();
     assert_eq!(summary["byResultCode"], json!({"SUCCESS": 5, "REJECTED_CAPACITY": 15}));
     somebody.post("/v1/events/drop_2/requests", &json!({})).expect(200);
+    let told = caller("op", "OPERATOR").get("/v1/admin/outbox?limit=200").expect(200).json();
+    for item in first["items"].as_array().unwrap() {
+        let of_request = |message: &&Value| message["aggregateId"] == item["requestId"];
+        let message = told["items"].as_array().unwrap().iter().find(of_request).expect("a message");
+        let wanted = json!({"requestId": item["requestId"], "eventId": item["eventId"], "userId": "u-3",
+            "status": item["status"], "resultCode": item["resultCode"], "position": item["position"],
+            "requestedAt": item["requestedAt"], "finishedAt": item["finishedAt"]});
+        assert_eq!(message["payload"], wanted, "whether or not the request is still there");
+    }
     invariants::check_lines(&database);
 }
 

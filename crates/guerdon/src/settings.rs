@@ -163,6 +163,7 @@ impl Settings {
                 waiting_max: values.count("store.waitingMax"),
                 seed: guerdon_engine::Entropy.number(),
                 listens: values.text("outbox.sink").is_some_and(|sink| sink != "none"),
+                answers_on: None,
             },
             sink: sink(&values)?,
             providers: providers(&values)?,

@@ -6,7 +6,6 @@ use crate::openapi;
 use crate::routes;
 use crate::token::Verifier;
 use axum::Router;
-use axum::middleware::from_fn_with_state;
 use guerdon_engine::Engine;
 use prometheus_client::registry::Registry;
 use std::sync::Arc;
@@ -39,5 +38,5 @@ pub struct App {
 /// The whole of the HTTP surface.
 pub fn router(app: Arc<App>) -> Router {
     let (routes, _) = routes::all().split_for_parts();
-    routes.merge(openapi::routes()).layer(from_fn_with_state(Arc::clone(&app), edge::around)).with_state(app)
+    routes.merge(openapi::routes()).layer(edge::around(Arc::clone(&app))).with_state(app)
 }

@@ -3,17 +3,21 @@
 use crate::app::App;
 use crate::problem::{self, Problem};
 use axum::body::Body;
-use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use axum::middleware::Next;
-use axum::response::Response;
+use axum::extract::{MatchedPath, Request};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::Route;
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use guerdon_core::Code;
 use guerdon_engine::Stopwatch;
 use http_body_util::BodyExt;
+use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
+use tower::{Layer, Service, layer::layer_fn};
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_MAX: usize = 64;
@@ -22,44 +26,105 @@ const REQUEST_ID_MAX: usize = 64;
 #[derive(Clone, Debug)]
 pub(crate) struct RequestId(pub(crate) Arc<str>);
 
-pub(crate) async fn around(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
-    let started = Stopwatch::start();
-    strip_identity(request.headers_mut());
-    let id = request_id(request.headers()).unwrap_or_else(|| app.engine.new_id().into());
-    request.extensions_mut().insert(RequestId(Arc::clone(&id)));
-    let route = request.extensions().get::<MatchedPath>().cloned();
-    let method = request.method().clone();
-    let body = Announced::by(request.headers());
+/// The layer around every route. By hand, and not as a function of the framework's, because that clones and boxes the route
+/// once more for every request.
+#[derive(Clone)]
+pub(crate) struct Around<S> {
+    app: Arc<App>,
+    route: S,
+}
 
-    let whole = match body {
-        Announced::Small => read_small_body(&mut request, app.http.body_timeout).await,
-        Announced::None | Announced::Large => Ok(()),
-    };
-    let answered = match whole {
-        Ok(()) => AssertUnwindSafe(next.run(request)).catch_unwind().await,
-        Err(problem) => Ok(axum::response::IntoResponse::into_response(problem)),
-    };
-    let mut response = answered.unwrap_or_else(|_| {
-        tracing::error!(request_id = &*id, "a handler panicked");
-        axum::response::IntoResponse::into_response(Problem::new(
-            Code::InternalError,
-            "the fault is ours and has been logged under the id in `instance`",
-        ))
-    });
-    let cause = response.extensions().get::<Problem>().and_then(|problem| problem.cause.clone());
-    response = render_problem(response, &id);
-    if body == Announced::Large && refuses_unread(response.status()) {
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+pub(crate) fn around(app: Arc<App>) -> impl Layer<Route, Service = Around<Route>> + Clone {
+    layer_fn(move |route| Around { app: Arc::clone(&app), route })
+}
+
+impl<S> Service<Request> for Around<S>
+where
+    S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        // Routes take what comes.
+        Poll::Ready(Ok(()))
     }
-    if response.status().is_server_error() {
-        let status = response.status().as_u16();
-        tracing::error!(request_id = &*id, %method, route = route.as_ref().map(MatchedPath::as_str), status, cause, "a call failed");
+
+    fn call(&mut self, mut request: Request) -> Self::Future {
+        let call = Call::begin(&self.app, &mut request);
+        let app = Arc::clone(&self.app);
+        if call.body != Announced::Small {
+            let answer = self.route.call(request);
+            return Box::pin(
+                async move { Ok(call.end(&app, AssertUnwindSafe(answer).catch_unwind().await)) },
+            );
+        }
+        let mut route = self.route.clone();
+        Box::pin(async move {
+            let answered = match read_small_body(&mut request, app.http.body_timeout).await {
+                Ok(()) => AssertUnwindSafe(route.call(request)).catch_unwind().await,
+                Err(problem) => Ok(Ok(problem.into_response())),
+            };
+            Ok(call.end(&app, answered))
+        })
     }
-    if let Ok(value) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert(REQUEST_ID.clone(), value);
+}
+
+/// A request under way.
+struct Call {
+    id: Arc<str>,
+    started: Stopwatch,
+    method: Method,
+    route: Option<MatchedPath>,
+    body: Announced,
+}
+
+impl Call {
+    fn begin(app: &App, request: &mut Request) -> Self {
+        let started = Stopwatch::start();
+        strip_identity(request.headers_mut());
+        let id = request_id(request.headers()).unwrap_or_else(|| app.engine.new_id().into());
+        request.extensions_mut().insert(RequestId(Arc::clone(&id)));
+        Self {
+            id,
+            started,
+            method: request.method().clone(),
+            route: request.extensions().get::<MatchedPath>().cloned(),
+            body: Announced::by(request.headers()),
+        }
     }
-    app.metrics.observe(&method, route.as_ref(), response.status(), started.elapsed());
-    response
+
+    /// Renders the answer: a panic, a refusal of the framework and one of ours all leave as problems.
+    fn end(self, app: &App, answered: std::thread::Result<Result<Response, Infallible>>) -> Response {
+        let mut response = match answered {
+            Ok(Ok(response)) => response,
+            Err(_) => {
+                tracing::error!(request_id = &*self.id, "a handler panicked");
+                Problem::new(
+                    Code::InternalError,
+                    "the fault is ours and has been logged under the id in `instance`",
+                )
+                .into_response()
+            }
+        };
+        let cause = response.extensions().get::<Problem>().and_then(|problem| problem.cause.clone());
+        response = render_problem(response, &self.id);
+        if self.body == Announced::Large && refuses_unread(response.status()) {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        if response.status().is_server_error() {
+            let (method, status) = (&self.method, response.status().as_u16());
+            let route = self.route.as_ref().map(MatchedPath::as_str);
+            tracing::error!(request_id = &*self.id, %method, route, status, cause, "a call failed");
+        }
+        if let Ok(value) = HeaderValue::from_str(&self.id) {
+            response.headers_mut().insert(REQUEST_ID.clone(), value);
+        }
+        app.metrics.observe(&self.method, self.route.as_ref(), response.status(), self.started.elapsed());
+        response
+    }
 }
 
 /// What a request says of its body.

@@ -12,11 +12,13 @@ use crate::lanes::{Lanes, Next, Slice};
 use crate::metrics::{CommandLabels, StoreMetrics};
 use crate::statement::Statement;
 use crate::stopwatch::Stopwatch;
+use crate::store::StoreOptions;
 use session::Commit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::runtime::Handle;
 
 /// How often a group is run again after it lost against others, or lost its connection.
 const ATTEMPTS_MAX: u32 = 6;
@@ -69,6 +71,8 @@ pub(crate) struct Committer {
     jitter: Jitter,
     recovery_tried: Option<Stopwatch>,
     bell: Bell,
+    /// Where those who wait are told.
+    answers_on: Option<Handle>,
 }
 
 impl Committer {
@@ -78,9 +82,18 @@ impl Committer {
         pulse: Arc<Pulse>,
         metrics: StoreMetrics,
         bell: Bell,
-        seed: u64,
+        options: &StoreOptions,
     ) -> Self {
-        Self { session, lanes, pulse, metrics, jitter: Jitter(seed | 1), recovery_tried: None, bell }
+        Self {
+            session,
+            lanes,
+            pulse,
+            metrics,
+            jitter: Jitter(options.seed | 1),
+            recovery_tried: None,
+            bell,
+            answers_on: options.answers_on.clone(),
+        }
     }
 
     /// Runs until the lanes are closed and empty.
@@ -160,7 +173,7 @@ impl Committer {
                 self.metrics.group_commands.observe(count as f64);
                 self.metrics.commands.get_or_create(&labels).inc_by(count);
                 self.pulse.set_trouble(None);
-                slice.answer();
+                self.answer(slice);
             }
             Err(fault) => {
                 tracing::error!(command = labels.command, commands = count, %fault, "a group was not committed");
@@ -170,6 +183,16 @@ impl Committer {
                 self.metrics.failed_commands.get_or_create(&labels).inc_by(count);
                 slice.fail(fault);
             }
+        }
+    }
+
+    /// Tells everybody who waits for a group. To wake a task from outside of its runtime costs a lock, and often a call of
+    /// the system; from inside nearly nothing: so one task is woken, which wakes the others.
+    fn answer(&self, slice: Box<dyn Slice>) {
+        slice.committed();
+        match &self.answers_on {
+            Some(runtime) if slice.len() > 1 => drop(runtime.spawn(async move { slice.answer() })),
+            _ => slice.answer(),
         }
     }
 

@@ -90,6 +90,8 @@ pub(crate) trait Slice: Send {
     /// Runs one of them and keeps its output.
     fn run_one(&mut self, tx: &mut Tx<'_>, index: usize) -> Result<(), Fault>;
     fn fail_one(&mut self, index: usize, fault: Fault);
+    /// Lets the commands know that they are committed.
+    fn committed(&self);
     /// Tells everybody what became of their command.
     fn answer(self: Box<Self>);
     fn fail(self: Box<Self>, fault: Fault);
@@ -139,7 +141,7 @@ impl<C: Command> Slice for TypedSlice<C> {
         self.outcomes[index] = Some(Err(fault));
     }
 
-    fn answer(self: Box<Self>) {
+    fn committed(&self) {
         let done: Vec<_> = self
             .commands
             .iter()
@@ -147,6 +149,9 @@ impl<C: Command> Slice for TypedSlice<C> {
             .filter_map(|(command, outcome)| Some((command, outcome.as_ref()?.as_ref().ok()?)))
             .collect();
         C::committed(&done);
+    }
+
+    fn answer(self: Box<Self>) {
         for (answer, outcome) in self.answers.into_iter().zip(self.outcomes) {
             // Whoever asked may have gone; the change stands all the same.
             let _ = answer.send(outcome.unwrap_or(Err(Fault::Panicked)));

@@ -82,6 +82,7 @@ pub fn statements(engine: Engine) -> Vec<&'static Statement> {
         outbox::processed::STATEMENTS,
         outbox::publishing::STATEMENTS,
         outbox::shards::STATEMENTS,
+        outbox::told::STATEMENTS,
         requests::STATEMENTS,
         requests::sweeping::STATEMENTS,
         users::STATEMENTS,

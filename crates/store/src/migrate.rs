@@ -28,6 +28,11 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 8, name: "allocations", sql: include_str!("../migrations/0008_allocations.sql") },
     Migration { version: 9, name: "claims", sql: include_str!("../migrations/0009_claims.sql") },
     Migration { version: 10, name: "coupons", sql: include_str!("../migrations/0010_coupons.sql") },
+    Migration {
+        version: 11,
+        name: "plain_conditions",
+        sql: include_str!("../migrations/0011_plain_conditions.sql"),
+    },
 ];
 
 /// Taken for the time of a migration; any number that no other program would choose.

@@ -5,6 +5,7 @@ pub mod listing;
 pub mod processed;
 pub mod publishing;
 pub mod shards;
+pub mod told;
 
 use crate::database::Engine;
 use crate::fault::Fault;

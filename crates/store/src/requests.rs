@@ -46,6 +46,8 @@ statements! {
         FROM unnest(CAST($1 AS BIGINT[]), CAST($2 AS BYTEA[]), CAST($3 AS TEXT[]), CAST($4 AS BIGINT[]),
             CAST($6 AS BIGINT[])) AS row (line, id, user_id, requested_at, result)");
     FIND_AT = concat!("SELECT ", request_columns!(), " FROM requests WHERE line = $1");
+    FIND_ALL = concat!("SELECT ", request_columns!(), " FROM requests WHERE line IN ($1)"),
+        postgres: concat!("SELECT ", request_columns!(), " FROM requests WHERE line = ANY(CAST($1 AS BIGINT[]))");
     LIST = concat!("SELECT ", request_columns!(), " FROM requests WHERE line > $1 AND line <= $2 ORDER BY line LIMIT $3");
     /// On SQLite the user index answers instead.
     OF_USERS_IN_LINE = concat!("SELECT ", request_columns!(), " FROM requests WHERE user_id = $1 AND line >> 40 = $2"),
@@ -196,6 +198,19 @@ pub fn find(tx: &mut Tx<'_>, id: RequestId) -> Result<Option<RequestRow>, Fault>
 
 pub fn find_at(tx: &mut Tx<'_>, key: LineKey) -> Result<Option<RequestRow>, Fault> {
     tx.query_one(&FIND_AT, &[key.raw().into()], request)
+}
+
+/// As many of these as there are.
+pub fn find_all(tx: &mut Tx<'_>, ids: &[RequestId]) -> Result<Vec<RequestRow>, Fault> {
+    let lines: Vec<_> = ids.iter().filter_map(|id| id.place()).map(LineKey::raw).collect();
+    if tx.engine() == Engine::Postgres {
+        return tx.query(&FIND_ALL, &[Param::Ints(&lines)], request);
+    }
+    let mut rows = Vec::with_capacity(lines.len());
+    for line in lines {
+        rows.extend(tx.query_one(&FIND_ALL, &[line.into()], request)?);
+    }
+    Ok(rows)
 }
 
 /// Requests of one line in its order, after a position.

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const STATEMENTS_CACHED: usize = 256;
-/// Pages that the writer keeps in memory, in KiB.
-const WRITER_CACHE_KIB: i64 = 64 * 1024;
+/// Pages that the writer keeps in memory, in KiB. SQLite walks through all of them at every commit in which it moved pages of
+/// an index about; what is not in there is in the system's own cache.
+const WRITER_CACHE_KIB: i64 = 8 * 1024;
 
 /// Opens the file for the one writer of this process, and brings it into write-ahead mode.
 pub(crate) fn open_writer(path: &Path) -> Result<Connection, Fault> {

@@ -15,6 +15,7 @@ use guerdon_core::Timestamp;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 /// A commit that takes longer, or a wait, means that the committer is stuck.
@@ -32,11 +33,13 @@ pub struct StoreOptions {
     pub seed: u64,
     /// Whether other processes' commits are listened for.
     pub listens: bool,
+    /// Whose tasks wait for answers, if they all are of one runtime.
+    pub answers_on: Option<Handle>,
 }
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self { readers: 4, group_max: 512, waiting_max: 8_192, seed: 1, listens: false }
+        Self { readers: 4, group_max: 512, waiting_max: 8_192, seed: 1, listens: false, answers_on: None }
     }
 }
 
@@ -97,7 +100,7 @@ impl Store {
             Arc::clone(&pulse),
             metrics.clone(),
             bell.clone(),
-            options.seed,
+            options,
         );
         threads.push(spawn("committer", move || committer.run())?);
         let (readers, inbox) = Readers::channel(options.waiting_max);

@@ -333,7 +333,7 @@ impl Settle {
             row.state =
                 RequestState::Finished { result, started_at: announced_at, finished_at: announced_at };
         }
-        tell(tx, &self.event_id, self.intake.publishing, &rows)?;
+        tell(tx, self.intake.publishing, &rows)?;
         let won = reward(tx, &event, &self.intake, &rows)?;
         if !draws::settle(tx, event_key, from, last.position())? {
             return Err(missing());

@@ -199,7 +199,7 @@ fn join(
     requests::insert(tx, now, &rows)?;
     requests::update_line(tx, line)?;
     let intake = &people[0].intake;
-    news::tell(tx, &event.id, intake.publishing, &rows)?;
+    news::tell(tx, intake.publishing, &rows)?;
     let won = reward(tx, event, intake, &rows)?;
     if people.len() == 1 {
         intake.index.joins(tx, rows[0].key, &rows[0].user_id);

@@ -80,7 +80,7 @@ impl EndCancelled {
         }
         line.decided_position = last;
         requests::update_line(tx, &line)?;
-        news::tell(tx, &self.event_id, self.publishing, &rows)?;
+        news::tell(tx, self.publishing, &rows)?;
         i64::try_from(rows.len()).map_err(|_| Fault::Panicked)
     }
 }

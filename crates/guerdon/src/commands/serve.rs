@@ -3,11 +3,12 @@ use super::{fail, say};
 use crate::settings::Settings;
 use guerdon_engine::{Clock, Engine, EngineMetrics, Outside};
 use guerdon_server::{App, HttpMetrics, Verifier};
-use guerdon_store::{Silence, Store, StoreMetrics};
+use guerdon_store::{Silence, Store, StoreMetrics, StoreOptions};
 use prometheus_client::registry::Registry;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 pub(crate) fn run(settings: &Settings) -> ExitCode {
@@ -55,8 +56,9 @@ async fn serve(settings: &Settings, silence: &OnceLock<Silence>) -> Result<(), S
     let clock = Arc::new(Clock::new(settings.clock_offset_ms));
     let store_metrics = StoreMetrics::register(&mut registry);
     let store_clock = Arc::clone(&clock);
+    let options = StoreOptions { answers_on: Some(Handle::current()), ..settings.store.clone() };
     let store = tokio::task::block_in_place(|| {
-        Store::open(&settings.database, &settings.store, &store_metrics, move || store_clock.now())
+        Store::open(&settings.database, &options, &store_metrics, move || store_clock.now())
     })
     .map_err(|fault| fault.to_string())?;
     let _ = silence.set(store.silence());

@@ -25,19 +25,19 @@ macro_rules! list {
 statements! {
     ONE = concat!("SELECT ", allocation_columns!(), " FROM event_reward_allocation WHERE allocation_id = $1");
     ALL = list!("1 = 1");
-    OPEN = list!("reward_status IN ('PENDING', 'FAILED', 'PROCESSING')");
+    OPEN = list!("reward_status <> 'SUCCESS' AND reward_status <> 'CANCELLED'");
     OF_EVENT = list!("event_id = $4");
-    OPEN_OF_EVENT = list!("event_id = $4 AND reward_status IN ('PENDING', 'FAILED', 'PROCESSING')");
+    OPEN_OF_EVENT = list!("event_id = $4 AND reward_status <> 'SUCCESS' AND reward_status <> 'CANCELLED'");
     OF_MEMBER = list!("member_id = $5");
     OF_ENTRY = concat!("SELECT ", allocation_columns!(), " FROM event_reward_allocation WHERE member_id = $1
         AND allocation_id BETWEEN $2 AND $3 AND entry_id = $4 ORDER BY allocation_id");
     OPEN_FORWARD = concat!("SELECT ", allocation_columns!(), " FROM event_reward_allocation
         WHERE allocation_id > $1 AND ($3 = '' OR reward_status = $3) AND ($4 = '' OR event_id = $4)
-            AND ($5 = '' OR member_id = $5) AND reward_status IN ('PENDING', 'FAILED', 'PROCESSING')
+            AND ($5 = '' OR member_id = $5) AND reward_status <> 'SUCCESS' AND reward_status <> 'CANCELLED'
         ORDER BY allocation_id LIMIT $2"),
         postgres: concat!("SELECT ", allocation_columns!(), " FROM event_reward_allocation
         WHERE allocation_id > $1 AND ($3 = '' OR reward_status = $3) AND ($4 = '' OR event_id = $4)
-            AND ($5 = '' OR member_id = $5) AND reward_status IN ('PENDING', 'FAILED', 'PROCESSING')
+            AND ($5 = '' OR member_id = $5) AND reward_status <> 'SUCCESS' AND reward_status <> 'CANCELLED'
         ORDER BY allocation_id LIMIT $2 FOR UPDATE");
 }
 

@@ -12,7 +12,7 @@ use guerdon_core::{EventId, Timestamp};
 /// What can be delivered is in this state; the words of the index.
 macro_rules! due {
     () => {
-        "reward_status IN ('PENDING', 'FAILED', 'PROCESSING') AND next_retry_at IS NOT NULL"
+        "reward_status <> 'SUCCESS' AND reward_status <> 'CANCELLED' AND next_retry_at IS NOT NULL"
     };
 }
 
@@ -47,10 +47,10 @@ statements! {
         postgres: concat!("SELECT ", allocation_columns!(), " FROM event_reward_allocation
         WHERE allocation_id = ANY(CAST($1 AS BYTEA[])) ORDER BY allocation_id FOR UPDATE");
     LOCK_OPEN_OF_EVENT = concat!("SELECT ", allocation_columns!(), " FROM event_reward_allocation
-        WHERE event_id = $1 AND reward_status IN ('PENDING', 'FAILED', 'PROCESSING') AND cancel_requested_at IS NULL
+        WHERE event_id = $1 AND reward_status <> 'SUCCESS' AND reward_status <> 'CANCELLED' AND cancel_requested_at IS NULL
         ORDER BY allocation_id LIMIT $2"),
         postgres: concat!("SELECT ", allocation_columns!(), " FROM event_reward_allocation
-        WHERE event_id = $1 AND reward_status IN ('PENDING', 'FAILED', 'PROCESSING') AND cancel_requested_at IS NULL
+        WHERE event_id = $1 AND reward_status <> 'SUCCESS' AND reward_status <> 'CANCELLED' AND cancel_requested_at IS NULL
         ORDER BY allocation_id LIMIT $2 FOR UPDATE");
     LAPSED = concat!("SELECT allocation_id FROM event_reward_allocation WHERE provider = $1 AND next_retry_at <= $2
         AND reward_status = 'PROCESSING' AND ", due!(), " ORDER BY next_retry_at LIMIT $3");
@@ -59,7 +59,7 @@ statements! {
         WHERE allocation_id = $1 AND reward_status = 'PROCESSING' AND next_retry_at <= $2";
     CANCELLED_EVENTS = "SELECT e.event_id FROM events e WHERE e.status = 'CANCELLED' AND EXISTS (
             SELECT 1 FROM event_reward_allocation a WHERE a.event_id = e.event_id
-            AND a.reward_status IN ('PENDING', 'FAILED', 'PROCESSING') AND a.cancel_requested_at IS NULL)
+            AND a.reward_status <> 'SUCCESS' AND a.reward_status <> 'CANCELLED' AND a.cancel_requested_at IS NULL)
         ORDER BY e.event_id LIMIT 100";
     WRITE = "UPDATE event_reward_allocation SET reward_status = $2, retry_count = $3, next_retry_at = NULLIF($4, -1),
             error_code = NULLIF($5, ''), error_message = NULLIF($6, ''), external_transaction_id = NULLIF($7, ''),

@@ -1,6 +1,7 @@
 //! The outbox as operators see it: lists, replays, and the end of what was sent.
 
 use super::publishing::Place;
+use super::told::complete;
 use crate::fault::Fault;
 use crate::param::{Param, Row};
 use crate::statement::statements;
@@ -71,7 +72,7 @@ pub fn list(
 ) -> Result<Vec<Stored>, Fault> {
     let (time, before) = before.unwrap_or((Timestamp::MAX, MessageId::from_bytes([0xff; 16])));
     let params = [Param::Blob(before.as_bytes()), limit.into()];
-    match status {
+    let found = match status {
         None => tx.query(&ALL, &params, stored),
         Some(MessageStatus::Sent) => tx.query(&SENT, &params, stored),
         Some(MessageStatus::Dead) => tx.query(&DEAD, &params, stored),
@@ -80,11 +81,19 @@ pub fn list(
                 [Param::Blob(before.as_bytes()), limit.into(), Param::Text(status.as_str()), time.into()];
             tx.query(&UNSENT, &params, stored)
         }
-    }
+    };
+    whole(tx, found?)
+}
+
+/// With the texts that are stored elsewhere.
+fn whole(tx: &mut Tx<'_>, mut found: Vec<Stored>) -> Result<Vec<Stored>, Fault> {
+    complete(tx, found.iter_mut().map(|stored| &mut stored.message))?;
+    Ok(found)
 }
 
 pub fn find(tx: &mut Tx<'_>, id: MessageId) -> Result<Option<Stored>, Fault> {
-    tx.query_one(&ONE, &[Param::Blob(id.as_bytes())], stored)
+    let found = tx.query(&ONE, &[Param::Blob(id.as_bytes())], stored)?;
+    Ok(whole(tx, found)?.pop())
 }
 
 /// Messages from one to another, both included: the dead, or those that were sent.
@@ -96,7 +105,9 @@ pub fn range(
     limit: i64,
 ) -> Result<Vec<Stored>, Fault> {
     let statement = if dead { &DEAD_RANGE } else { &SENT_RANGE };
-    tx.query(statement, &[Param::Blob(from.as_bytes()), Param::Blob(to.as_bytes()), limit.into()], stored)
+    let params = [Param::Blob(from.as_bytes()), Param::Blob(to.as_bytes()), limit.into()];
+    let found = tx.query(statement, &params, stored)?;
+    whole(tx, found)
 }
 
 /// Has these sent, once more or at last.

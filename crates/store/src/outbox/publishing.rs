@@ -1,6 +1,7 @@
 //! Messages on their way out: which are due, and what became of them.
 
 use super::listing::message;
+use super::told::complete;
 use crate::database::Engine;
 use crate::fault::Fault;
 use crate::param::Param;
@@ -20,7 +21,7 @@ macro_rules! due {
                     SELECT 1 FROM integration.outbox_events e
                     WHERE e.aggregate_id = m.aggregate_id AND e.aggregate_type = m.aggregate_type
                         AND e.sequence < m.sequence
-                        AND e.status IN ('NEW', 'SENDING', 'DEAD') AND e.aggregate_type NOT IN ('REQUEST', 'TRANSFER')
+                        AND e.status <> 'SENT' AND e.aggregate_type <> 'REQUEST' AND e.aggregate_type <> 'TRANSFER'
                         AND (e.status <> 'DEAD' OR CAST($4 AS BIGINT) = 1)))",
             $which,
             " ORDER BY m.created_at, m.event_id LIMIT $3"
@@ -58,13 +59,14 @@ pub fn due(
     let id = Param::Blob(after_id.as_bytes());
     let params = [id, now.into(), limit.into(), dead_hold, after.into(), Param::Ints(shards)];
     // Whoever has all of them, as the only process always does, need not ask.
-    if i64::try_from(shards.len()).is_ok_and(|held| held == SHARDS) {
-        return tx.query(&DUE, &params[..5], message);
-    }
-    match tx.engine() {
-        Engine::Postgres => tx.query(&DUE_IN_SHARDS, &params, message),
-        Engine::Sqlite => Err(Fault::inconsistent("a file that is served has one publisher")),
-    }
+    let all = i64::try_from(shards.len()).is_ok_and(|held| held == SHARDS);
+    let mut due = match tx.engine() {
+        _ if all => tx.query(&DUE, &params[..5], message)?,
+        Engine::Postgres => tx.query(&DUE_IN_SHARDS, &params, message)?,
+        Engine::Sqlite => return Err(Fault::inconsistent("a file that is served has one publisher")),
+    };
+    complete(tx, due.iter_mut())?;
+    Ok(due)
 }
 
 /// Notes that these were sent; how many of them nobody had noted before.

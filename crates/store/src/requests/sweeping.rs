@@ -2,6 +2,7 @@
 
 use crate::database::Engine;
 use crate::fault::Fault;
+use crate::outbox::told;
 use crate::statement::statements;
 use crate::tx::Tx;
 use guerdon_core::requests::LineKey;
@@ -11,12 +12,12 @@ statements! {
     DUE = "SELECT l.event_id FROM event_lines l JOIN events e ON e.event_id = l.event_id
         WHERE e.ends_at < $1 AND l.swept_position < l.decided_position AND NOT EXISTS (
             SELECT 1 FROM event_reward_allocation a
-            WHERE a.event_id = l.event_id AND a.reward_status IN ('PENDING', 'PROCESSING', 'FAILED'))
+            WHERE a.event_id = l.event_id AND a.reward_status <> 'SUCCESS' AND a.reward_status <> 'CANCELLED')
         ORDER BY l.event_id LIMIT 100";
     /// Not while anything undelivered hangs on the requests, nor while their draw is being settled.
     FRONT = "SELECT event_key, swept_position, decided_position, indexed_position FROM event_lines WHERE event_id = $1
         AND NOT EXISTS (SELECT 1 FROM event_reward_allocation a
-            WHERE a.event_id = $1 AND a.reward_status IN ('PENDING', 'PROCESSING', 'FAILED'))
+            WHERE a.event_id = $1 AND a.reward_status <> 'SUCCESS' AND a.reward_status <> 'CANCELLED')
         AND NOT EXISTS (SELECT 1 FROM draws d WHERE d.event_id = $1 AND d.finished = 0)";
     OLD_ENOUGH = "SELECT line FROM requests WHERE line > $1 AND line <= $2 AND finished_at < $3 ORDER BY line";
     REMOVE = "DELETE FROM requests WHERE line > $1 AND line <= $2";
@@ -53,6 +54,8 @@ pub fn sweep(
         return Ok(0);
     }
     let last = LineKey::new(event_key, swept + count).raw().into();
+    let rows = super::list(tx, event_key, swept, count)?;
+    told::keep(tx, event_id, &rows)?;
     if tx.engine() == Engine::Sqlite {
         super::user_index::forget(tx, event_key, range[0], last)?;
     }

@@ -31,7 +31,9 @@ pub(crate) async fn handle(
     let mut view = view_of(&applied, app.engine.now());
     let mut finished = matches!(applied.request.state, RequestState::Finished { .. });
     if let (Some(patience), false) = (patience, finished) {
-        let shown = app.engine.request_once_decided(applied.request.id, None, patience).await?;
+        // Boxed: hardly anybody waits, and everybody's call would carry the room for it.
+        let decided = app.engine.request_once_decided(applied.request.id, None, patience);
+        let shown = Box::pin(decided).await?;
         view = shown.view(app.engine.now());
         finished = shown.is_finished();
     }
