@@ -4,6 +4,7 @@
 mod address;
 mod http;
 mod kafka;
+mod keys;
 mod provider;
 mod rabbitmq;
 mod redis;
@@ -12,6 +13,7 @@ mod webhook;
 
 pub use address::Reach;
 pub use kafka::{KafkaSink, KafkaSource};
+pub use keys::KeySource;
 pub use provider::{HttpProvider, ProviderOptions};
 pub use rabbitmq::{RabbitSink, RabbitSource};
 pub use redis::RedisCounter;

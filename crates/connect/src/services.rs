@@ -114,7 +114,7 @@ impl HttpService {
         match read(answer).await {
             Ok(body) => Tried::Answered(status, body),
             Err(Lost::Broken(reason)) => Tried::Again { reason, after: None },
-            Err(Lost::TooLong) => Tried::Failed(format!("its answer has more than {ANSWER_BYTES_MAX} bytes")),
+            Err(lost @ Lost::TooLong) => Tried::Failed(lost.reason()),
         }
     }
 
@@ -124,12 +124,21 @@ impl HttpService {
     }
 }
 
-enum Lost {
+pub(crate) enum Lost {
     Broken(String),
     TooLong,
 }
 
-async fn read(mut answer: Response) -> Result<Vec<u8>, Lost> {
+impl Lost {
+    pub(crate) fn reason(self) -> String {
+        match self {
+            Self::Broken(reason) => reason,
+            Self::TooLong => format!("its answer has more than {ANSWER_BYTES_MAX} bytes"),
+        }
+    }
+}
+
+pub(crate) async fn read(mut answer: Response) -> Result<Vec<u8>, Lost> {
     let mut body = Vec::new();
     loop {
         match answer.chunk().await {

@@ -31,6 +31,11 @@ codes! {
     TokenMissing "TOKEN_MISSING" "A bearer token is needed";
     TokenInvalid "TOKEN_INVALID" "The bearer token is not acceptable";
     TokenExpired "TOKEN_EXPIRED" "The bearer token has expired";
+    KeysUnavailable "KEYS_UNAVAILABLE" "The keys that tokens are checked with cannot be had";
+    RateLimited "RATE_LIMITED" "Too many calls in a second";
+    Overloaded "OVERLOADED" "Too many calls are under way";
+    UpstreamUnavailable "UPSTREAM_UNAVAILABLE" "The gateway reaches no server";
+    UpstreamFailed "UPSTREAM_FAILED" "The server behind the gateway did not answer";
     Forbidden "FORBIDDEN" "The caller's role does not allow this";
     UserNotActive "USER_NOT_ACTIVE" "The user is not active";
     NotFound "NOT_FOUND" "There is nothing at this address";

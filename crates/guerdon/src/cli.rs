@@ -44,6 +44,15 @@ enum Command {
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<String>,
     },
+    /// Check tokens and pass calls on, signed, to servers that run with identity = "trusted-headers"
+    Gateway {
+        /// A server behind it, http://HOST:PORT; may be repeated
+        #[arg(long, value_name = "URL")]
+        upstream: Vec<String>,
+        /// Where to listen; port 0 picks a free one
+        #[arg(long, value_name = "ADDRESS")]
+        listen: Option<String>,
+    },
     /// Bring the database up to date, without serving it (serve does it too)
     Migrate,
     /// Print a token for the API, signed with auth.secret
@@ -73,31 +82,41 @@ impl Cli {
         match self.command {
             Command::Openapi => commands::openapi::run(),
             Command::Events => commands::events::run(),
-            Command::Consume => with(self.sources, None, commands::consume::run),
+            Command::Consume => with(self.sources, [], commands::consume::run),
             Command::Coupons(coupons) => {
-                with(self.sources, None, |settings| commands::coupons::run(&coupons, settings))
+                with(self.sources, [], |settings| commands::coupons::run(&coupons, settings))
             }
             Command::Dev(dev) => commands::dev::run(&dev),
             Command::VerifyDraw(args) => commands::verify_draw::run(&args),
             Command::Config(args) => match args.without_settings() {
                 Some(done) => done,
-                None => with(self.sources, None, |settings| commands::config::run(&args, settings)),
+                None => with(self.sources, [], |settings| commands::config::run(&args, settings)),
             },
-            Command::Audit(args) => {
-                with(self.sources, None, |settings| commands::audit::run(&args, settings))
+            Command::Audit(args) => with(self.sources, [], |settings| commands::audit::run(&args, settings)),
+            Command::Gateway { upstream, listen } => {
+                let upstreams = (!upstream.is_empty()).then(|| upstream.join(","));
+                with(
+                    self.sources,
+                    [("listen", "--listen", listen), ("gateway.upstreams", "--upstream", upstreams)],
+                    commands::gateway::run,
+                )
             }
-            Command::Serve { listen } => with(self.sources, listen, commands::serve::run),
-            Command::Migrate => with(self.sources, None, commands::migrate::run),
-            Command::Token(args) => {
-                with(self.sources, None, |settings| commands::token::run(&args, settings))
+            Command::Serve { listen } => {
+                with(self.sources, [("listen", "--listen", listen)], commands::serve::run)
             }
+            Command::Migrate => with(self.sources, [], commands::migrate::run),
+            Command::Token(args) => with(self.sources, [], |settings| commands::token::run(&args, settings)),
         }
     }
 }
 
 /// Reads the settings, then runs the command with them. Exit code 2 is for a configuration that cannot be used.
-fn with(sources: Sources, listen: Option<String>, run: impl FnOnce(&Settings) -> ExitCode) -> ExitCode {
-    match read(sources, listen) {
+fn with<const N: usize>(
+    sources: Sources,
+    named: [Named; N],
+    run: impl FnOnce(&Settings) -> ExitCode,
+) -> ExitCode {
+    match read(sources, named) {
         Ok(settings) => run(&settings),
         Err(error) => {
             commands::complain(&error.to_string());
@@ -106,14 +125,16 @@ fn with(sources: Sources, listen: Option<String>, run: impl FnOnce(&Settings) ->
     }
 }
 
-fn read(sources: Sources, listen: Option<String>) -> Result<Settings, SettingsError> {
+/// A setting that has a flag of its own, and what was said there.
+type Named = (&'static str, &'static str, Option<String>);
+
+fn read<const N: usize>(sources: Sources, named: [Named; N]) -> Result<Settings, SettingsError> {
     let mut flags = Vec::new();
     for pair in &sources.set {
         let (key, value) = pair.split_once('=').ok_or_else(|| SettingsError::flag(pair))?;
         flags.push((key.to_owned(), value.to_owned(), Source::Flag(format!("--set {key}"))));
     }
-    let named = [("listen", "--listen", listen), ("database", "--database", sources.database)];
-    for (key, flag, value) in named {
+    for (key, flag, value) in named.into_iter().chain([("database", "--database", sources.database)]) {
         if let Some(value) = value {
             flags.push((key.into(), value, Source::Flag(flag.into())));
         }

@@ -6,6 +6,7 @@ pub(crate) mod consume;
 pub(crate) mod coupons;
 pub(crate) mod dev;
 pub(crate) mod events;
+pub(crate) mod gateway;
 pub(crate) mod migrate;
 pub(crate) mod openapi;
 pub(crate) mod serve;

@@ -13,11 +13,11 @@ use guerdon_engine::{
     AllocationOptions, ClaimOptions, ConsumerOptions, CouponOptions, EngineOptions, Issuer, KeyOptions,
     OutboxOptions, UnknownUsers,
 };
-use guerdon_server::{AuthOptions, HttpOptions};
+use guerdon_server::{AuthOptions, HttpOptions, KeyTimes, LimitOptions, TrustedProxies};
 use guerdon_store::{Database, StoreOptions};
 use read::Values;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -72,12 +72,37 @@ pub(crate) struct ConsumeSettings {
     pub(crate) options: ConsumerOptions,
 }
 
+/// What a gateway and the servers behind it share, and where those are.
+#[derive(Debug)]
+pub(crate) struct GatewaySettings {
+    pub(crate) secret: Option<String>,
+    pub(crate) window: Duration,
+    pub(crate) upstreams: Vec<String>,
+    pub(crate) health_interval: Duration,
+    pub(crate) answer_timeout: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) struct TlsSettings {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
 /// The settings in force, in the types that the crates want.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) listen: SocketAddr,
     pub(crate) database: Database,
     pub(crate) auth: AuthOptions,
+    /// Where the public keys of tokens are, if anywhere.
+    pub(crate) jwks: Option<String>,
+    pub(crate) key_times: KeyTimes,
+    /// Whether callers are known by what a gateway says.
+    pub(crate) behind_gateway: bool,
+    pub(crate) gateway: GatewaySettings,
+    pub(crate) tls: Option<TlsSettings>,
+    pub(crate) limits: LimitOptions,
+    pub(crate) proxies: TrustedProxies,
     pub(crate) engine: EngineOptions,
     pub(crate) http: HttpOptions,
     pub(crate) store: StoreOptions,
@@ -109,9 +134,29 @@ impl Settings {
             })?,
             database: values.parse("database", Database::parse)?,
             auth: AuthOptions {
-                secret: values.text("auth.secret").unwrap_or_default(),
+                // Public keys take the place of the default, but not of a secret that somebody chose.
+                secret: values.text("auth.secret").filter(|_| {
+                    values.text("auth.jwks").is_none() || values.source("auth.secret") != Source::Default
+                }),
                 issuer: values.text("auth.issuer"),
                 audience: values.text("auth.audience"),
+            },
+            jwks: values.text("auth.jwks"),
+            key_times: KeyTimes {
+                refresh: values.parse("auth.jwksRefresh", lease)?,
+                stale: values.duration("auth.jwksStale"),
+            },
+            behind_gateway: values.text("identity").as_deref() == Some("trusted-headers"),
+            gateway: gateway(&values)?,
+            tls: tls(&values)?,
+            limits: LimitOptions {
+                per_user: u32::try_from(values.count("limits.perUser")).unwrap_or(u32::MAX),
+                per_address: u32::try_from(values.count("limits.perAddress")).unwrap_or(u32::MAX),
+                underway: values.count("limits.underway"),
+            },
+            proxies: match values.text("http.trustedProxies") {
+                Some(_) => values.parse("http.trustedProxies", TrustedProxies::parse)?,
+                None => TrustedProxies::default(),
             },
             engine: EngineOptions {
                 unknown_users: match values.text("users.unknown").as_deref() {
@@ -185,7 +230,8 @@ impl Settings {
     fn check(&self) -> Result<(), SettingsError> {
         let secret = self.values.source("auth.secret");
         let loopback = self.listen.ip().is_loopback();
-        if self.auth.secret == DEVELOPMENT_SECRET && !loopback {
+        // Behind a gateway tokens are not looked at.
+        if self.auth.secret.as_deref() == Some(DEVELOPMENT_SECRET) && !loopback && !self.behind_gateway {
             return Err(SettingsError::bad(
                 "auth.secret",
                 &secret,
@@ -196,7 +242,7 @@ impl Settings {
                 ),
             ));
         }
-        if self.auth.secret.len() < 32 {
+        if self.auth.secret.as_ref().is_some_and(|secret| secret.len() < 32) {
             return Err(SettingsError::bad("auth.secret", &secret, "must be at least 32 bytes long"));
         }
         if self.clock_offset_ms != 0 && !loopback {
@@ -233,6 +279,36 @@ fn issuer(values: &Values) -> Result<Issuer, SettingsError> {
         required(values, "redis.url", &format!("coupons.issuer = \"{name}\""))?;
     }
     Ok(issuer)
+}
+
+fn gateway(values: &Values) -> Result<GatewaySettings, SettingsError> {
+    let secret = values.text("gateway.secret");
+    if secret.as_ref().is_some_and(|secret| secret.len() < 32) {
+        let source = values.source("gateway.secret");
+        return Err(SettingsError::bad("gateway.secret", &source, "must be at least 32 bytes long"));
+    }
+    if values.text("identity").as_deref() == Some("trusted-headers") {
+        required(values, "gateway.secret", "identity = \"trusted-headers\"")?;
+    }
+    let upstreams = values.text("gateway.upstreams").unwrap_or_default();
+    let upstreams = upstreams.split(',').map(str::trim).filter(|url| !url.is_empty()).map(str::to_owned);
+    Ok(GatewaySettings {
+        secret,
+        window: values.parse("gateway.window", lease)?,
+        upstreams: upstreams.collect(),
+        health_interval: values.duration("gateway.healthInterval").max(Duration::from_millis(10)),
+        answer_timeout: values.duration("gateway.answerTimeout"),
+    })
+}
+
+fn tls(values: &Values) -> Result<Option<TlsSettings>, SettingsError> {
+    match (values.text("tls.certificate"), values.text("tls.key")) {
+        (None, None) => Ok(None),
+        _ => Ok(Some(TlsSettings {
+            certificate: required(values, "tls.certificate", "tls.key")?.into(),
+            key: required(values, "tls.key", "tls.certificate")?.into(),
+        })),
+    }
 }
 
 fn service(name: &str) -> Option<Service> {

@@ -1,10 +1,13 @@
 //! What every handler can reach, and how the routes are put together.
 
+use crate::address::TrustedProxies;
 use crate::edge;
+use crate::limits::{LimitOptions, Limits};
 use crate::metrics::HttpMetrics;
 use crate::openapi;
 use crate::routes;
 use crate::token::Verifier;
+use crate::trusted::Trusted;
 use axum::Router;
 use guerdon_engine::Engine;
 use prometheus_client::registry::Registry;
@@ -25,14 +28,35 @@ pub struct HttpOptions {
     pub connections_max: usize,
 }
 
+/// How callers are known.
+pub enum Identities {
+    /// By the token that they bring.
+    Tokens(Arc<Verifier>),
+    /// By what a gateway says of them.
+    Gateway(Arc<Trusted>),
+}
+
 pub struct App {
     pub engine: Arc<Engine>,
-    pub verifier: Verifier,
+    pub identities: Identities,
+    pub guard: Guard,
     pub http: HttpOptions,
     pub metrics: HttpMetrics,
     pub registry: Registry,
     /// Becomes true when the server is asked to stop, so that streams end.
     pub stopping: watch::Sender<bool>,
+}
+
+/// Who is held off, and how it is known who comes.
+pub struct Guard {
+    pub(crate) limits: Limits,
+    pub(crate) proxies: TrustedProxies,
+}
+
+impl Guard {
+    pub fn new(limits: LimitOptions, proxies: TrustedProxies) -> Self {
+        Self { limits: Limits::new(limits), proxies }
+    }
 }
 
 /// The whole of the HTTP surface.

@@ -1,6 +1,9 @@
 //! Around every request: an id, headers that nobody may forge, a net beneath panics, problems rendered, figures kept.
 
-use crate::app::App;
+use crate::address::Peer;
+use crate::app::{App, Identities};
+use crate::identity::Brought;
+use crate::limits::{Allowance, Exceeded};
 use crate::problem::{self, Problem};
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
@@ -14,12 +17,14 @@ use guerdon_engine::Stopwatch;
 use http_body_util::BodyExt;
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tower::{Layer, Service, layer::layer_fn};
 
-static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const REQUEST_ID_MAX: usize = 64;
 
 /// The id of the request under way: the caller's, if it is one that we would have made, or a new one.
@@ -55,6 +60,10 @@ where
     fn call(&mut self, mut request: Request) -> Self::Future {
         let call = Call::begin(&self.app, &mut request);
         let app = Arc::clone(&self.app);
+        if let Err(exceeded) = call.of_address(&app, &request) {
+            let refused = Problem::from(exceeded).into_response();
+            return Box::pin(std::future::ready(Ok(call.end(&app, Ok(Ok(refused))))));
+        }
         if call.body != Announced::Small {
             let answer = self.route.call(request);
             return Box::pin(
@@ -79,12 +88,20 @@ struct Call {
     method: Method,
     route: Option<MatchedPath>,
     body: Announced,
+    spent: Spent,
 }
 
 impl Call {
     fn begin(app: &App, request: &mut Request) -> Self {
         let started = Stopwatch::start();
+        if let Identities::Gateway(trusted) = &app.identities {
+            let address = request.uri().path_and_query().map_or("/", |address| address.as_str());
+            let found = trusted.verify(request.headers(), request.method(), address, app.engine.now());
+            request.extensions_mut().insert(Brought(found));
+        }
         strip_identity(request.headers_mut());
+        let spent = Spent::default();
+        request.extensions_mut().insert(spent.clone());
         let id = request_id(request.headers()).unwrap_or_else(|| app.engine.new_id().into());
         request.extensions_mut().insert(RequestId(Arc::clone(&id)));
         Self {
@@ -93,6 +110,21 @@ impl Call {
             method: request.method().clone(),
             route: request.extensions().get::<MatchedPath>().cloned(),
             body: Announced::by(request.headers()),
+            spent,
+        }
+    }
+
+    /// Takes the call from the budget of where it comes from. Whoever asks whether the server lives is always answered.
+    fn of_address(&self, app: &App, request: &Request) -> Result<(), Exceeded> {
+        let asks_for_life = self.route.as_ref().is_some_and(|route| route.as_str() == "/healthz");
+        match request.extensions().get::<Peer>() {
+            Some(Peer(peer)) if !asks_for_life => {
+                let client = app.guard.proxies.client(*peer, request.headers());
+                let spent = app.guard.limits.address(client);
+                self.spent.note(spent);
+                spent.map(drop)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -122,8 +154,39 @@ impl Call {
         if let Ok(value) = HeaderValue::from_str(&self.id) {
             response.headers_mut().insert(REQUEST_ID.clone(), value);
         }
+        self.spent.tell(response.headers_mut());
         app.metrics.observe(&self.method, self.route.as_ref(), response.status(), self.started.elapsed());
         response
+    }
+}
+
+/// What became of the caller's budget in this call; the last one that was looked at is told.
+#[derive(Clone, Default)]
+pub(crate) struct Spent(Arc<Mutex<Option<Result<Allowance, Exceeded>>>>);
+
+impl Spent {
+    pub(crate) fn note(&self, spent: Result<Option<Allowance>, Exceeded>) {
+        if let Some(spent) = spent.transpose() {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(spent);
+        }
+    }
+
+    /// As the `RateLimit` headers have it.
+    pub(crate) fn tell(&self, headers: &mut HeaderMap) {
+        let Some(spent) = *self.0.lock().unwrap_or_else(PoisonError::into_inner) else { return };
+        let (policy, per_second, remaining, seconds) = match spent {
+            Ok(allowance) => (allowance.policy, allowance.per_second, allowance.remaining, 1),
+            Err(exceeded) => (exceeded.policy, exceeded.per_second, 0, exceeded.seconds()),
+        };
+        let told = [
+            (&RATE_LIMIT_POLICY, format!("\"{policy}\";q={per_second};w=1")),
+            (&RATE_LIMIT, format!("\"{policy}\";r={remaining};t={seconds}")),
+        ];
+        for (name, text) in told {
+            if let Ok(value) = HeaderValue::from_str(&text) {
+                headers.insert(name, value);
+            }
+        }
     }
 }
 
@@ -173,7 +236,7 @@ fn refuses_unread(status: StatusCode) -> bool {
 }
 
 /// Identity comes from a verified token and from nowhere else, however the header is spelled.
-fn strip_identity(headers: &mut HeaderMap) {
+pub(crate) fn strip_identity(headers: &mut HeaderMap) {
     let forged: Vec<_> = headers.keys().filter(|name| claims_identity(name.as_str())).cloned().collect();
     for name in forged {
         headers.remove(name);
@@ -186,7 +249,7 @@ fn claims_identity(name: &str) -> bool {
     name.len() >= prefix.len() && spelled.zip(prefix).all(|(byte, wanted)| byte == *wanted)
 }
 
-fn request_id(headers: &HeaderMap) -> Option<Arc<str>> {
+pub(crate) fn request_id(headers: &HeaderMap) -> Option<Arc<str>> {
     let text = headers.get(&REQUEST_ID)?.to_str().ok()?;
     let fits = (1..=REQUEST_ID_MAX).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));

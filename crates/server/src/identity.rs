@@ -1,9 +1,11 @@
 //! Who is calling: the token's identity, an active user, with a role that allows the call.
 
-use crate::app::App;
-use crate::edge::RequestId;
+use crate::app::{App, Identities};
+use crate::edge::{RequestId, Spent};
+use crate::limits::{Kind, Underway};
 use crate::problem::Problem;
 use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use guerdon_core::audit::Actor;
@@ -42,6 +44,8 @@ impl Need for ClaimRewards {
 pub(crate) struct Caller<N: Need> {
     identity: Arc<Identity>,
     request_id: Arc<str>,
+    /// Among the calls that are under way; given back with the answer.
+    _place: Option<Underway>,
     need: PhantomData<N>,
 }
 
@@ -69,8 +73,13 @@ impl<N: Need> FromRequestParts<Arc<App>> for Caller<N> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
-        let token = bearer(parts)?;
-        let identity = app.verifier.verify(token, app.engine.now())?;
+        let identity = match &app.identities {
+            Identities::Tokens(verifier) => {
+                verifier.verify(bearer(&parts.headers)?, app.engine.now()).await?
+            }
+            Identities::Gateway(_) => brought(parts)?,
+        };
+        let place = if is_of_the_house(&identity) { None } else { Some(let_in(parts, app, &identity)?) };
         if !identity.may(N::PERMISSION) {
             let detail = format!("this call is for the roles {}", N::PERMISSION.roles());
             return Err(Problem::new(Code::Forbidden, detail));
@@ -80,12 +89,45 @@ impl<N: Need> FromRequestParts<Arc<App>> for Caller<N> {
         }
         let request_id =
             parts.extensions.get::<RequestId>().map_or_else(|| "".into(), |id| Arc::clone(&id.0));
-        Ok(Self { identity, request_id, need: PhantomData })
+        Ok(Self { identity, request_id, _place: place, need: PhantomData })
     }
 }
 
-fn bearer(parts: &Parts) -> Result<&str, Problem> {
-    let mut values = parts.headers.get_all(AUTHORIZATION).iter();
+/// Whoever runs events, or serves them, is neither counted nor turned away: they have to get through when it matters.
+pub(crate) fn is_of_the_house(identity: &Identity) -> bool {
+    identity.may(Permission::LookUpUsers)
+}
+
+/// Takes a call from the user's budget, and a place among those that are under way.
+fn let_in(parts: &Parts, app: &App, identity: &Identity) -> Result<Underway, Problem> {
+    let limits = &app.guard.limits;
+    let place = limits.enter().ok_or_else(overloaded)?;
+    let spent = limits.user(identity.user_id.as_str(), Kind::of(&parts.method));
+    if let Some(note) = parts.extensions.get::<Spent>() {
+        note.note(spent);
+    }
+    match spent {
+        Ok(_) => Ok(place),
+        Err(exceeded) => Err(exceeded.into()),
+    }
+}
+
+pub(crate) fn overloaded() -> Problem {
+    Problem::new(Code::Overloaded, "nothing was changed; too many calls are under way, try again")
+}
+
+/// What the gateway says of the caller, as the edge found it.
+fn brought(parts: &Parts) -> Result<Arc<Identity>, Problem> {
+    let missing = || Problem::new(Code::TokenMissing, "this server is called through its gateway");
+    parts.extensions.get::<Brought>().map_or_else(|| Err(missing()), |brought| brought.0.clone())
+}
+
+/// An identity that came with a request, or why it does not count.
+#[derive(Clone)]
+pub(crate) struct Brought(pub(crate) Result<Arc<Identity>, Problem>);
+
+pub(crate) fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
     let missing = || Problem::new(Code::TokenMissing, "send Authorization: Bearer and a token");
     let value = values.next().ok_or_else(missing)?;
     if values.next().is_some() {

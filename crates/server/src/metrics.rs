@@ -45,7 +45,7 @@ pub struct HttpMetrics {
     seconds: Family<RouteLabels, Histogram>,
     /// By method, then by route.
     routes: Arc<[RwLock<Routes>; METHODS.len()]>,
-    pub(crate) connections: Gauge,
+    connections: Gauge,
 }
 
 impl HttpMetrics {
@@ -67,6 +67,11 @@ impl HttpMetrics {
         );
         http.register("connections", "Connections that are open", metrics.connections.clone());
         metrics
+    }
+
+    /// How many connections are open.
+    pub fn connections(&self) -> Gauge {
+        self.connections.clone()
     }
 
     pub(crate) fn observe(

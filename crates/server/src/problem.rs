@@ -25,6 +25,8 @@ pub(crate) struct Problem {
     pub(crate) extensions: Vec<(&'static str, Value)>,
     /// What broke, for our log alone.
     pub(crate) cause: Option<String>,
+    /// When to come again, where that is known.
+    pub(crate) retry_after_s: Option<u64>,
 }
 
 /// What a client reads.
@@ -75,7 +77,14 @@ pub(crate) struct FieldProblem {
 
 impl Problem {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), fields: Vec::new(), extensions: Vec::new(), cause: None }
+        Self {
+            code,
+            detail: detail.into(),
+            fields: Vec::new(),
+            extensions: Vec::new(),
+            cause: None,
+            retry_after_s: None,
+        }
     }
 
     pub(crate) fn field(path: impl Into<String>, reason: impl Into<String>) -> Self {
@@ -121,6 +130,9 @@ impl Problem {
         if status == StatusCode::SERVICE_UNAVAILABLE && self.code != Code::InventoryConcurrency {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
+        if let Some(seconds) = self.retry_after_s {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
@@ -147,7 +159,7 @@ pub fn stored_problem(rejection: &Rejection, instance: &str) -> StoredAnswer {
 impl From<Rejection> for Problem {
     fn from(rejection: Rejection) -> Self {
         let Rejection { code, detail, fields, extensions } = rejection;
-        Self { code, detail, fields, extensions, cause: None }
+        Self { code, detail, fields, extensions, cause: None, retry_after_s: None }
     }
 }
 
@@ -195,6 +207,7 @@ pub fn status_of(code: Code) -> StatusCode {
         | Code::CouponNotFound
         | Code::UserCouponNotFound => StatusCode::NOT_FOUND,
         Code::IdempotencyKeyExpired => StatusCode::GONE,
+        Code::RateLimited => StatusCode::TOO_MANY_REQUESTS,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
         Code::EventExists
@@ -236,6 +249,7 @@ pub fn status_of(code: Code) -> StatusCode {
         Code::ValidationFailedExternalAuth
         | Code::ConditionCheckFailedExternal
         | Code::FailedRolledBack
+        | Code::UpstreamFailed
         | Code::NeedsIntervention => StatusCode::BAD_GATEWAY,
         Code::InternalError => StatusCode::INTERNAL_SERVER_ERROR,
         Code::StoreBusy
@@ -243,6 +257,9 @@ pub fn status_of(code: Code) -> StatusCode {
         | Code::OutcomeUnknown
         | Code::ShuttingDown
         | Code::IssuerUnavailable
+        | Code::KeysUnavailable
+        | Code::Overloaded
+        | Code::UpstreamUnavailable
         | Code::InventoryConcurrency => StatusCode::SERVICE_UNAVAILABLE,
     }
 }

@@ -202,7 +202,7 @@ pub fn find_at(tx: &mut Tx<'_>, key: LineKey) -> Result<Option<RequestRow>, Faul
 
 /// As many of these as there are.
 pub fn find_all(tx: &mut Tx<'_>, ids: &[RequestId]) -> Result<Vec<RequestRow>, Fault> {
-    let lines: Vec<_> = ids.iter().filter_map(|id| id.place()).map(LineKey::raw).collect();
+    let lines: Vec<_> = ids.iter().filter_map(RequestId::place).map(LineKey::raw).collect();
     if tx.engine() == Engine::Postgres {
         return tx.query(&FIND_ALL, &[Param::Ints(&lines)], request);
     }

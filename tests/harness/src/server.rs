@@ -15,6 +15,8 @@ pub struct ServerOptions {
     pub settings: Vec<(String, String)>,
     /// A program that the server is started under, such as strace.
     pub under: Vec<String>,
+    /// What is run of the binary, with its flags; `serve` where nothing is said.
+    pub command: Vec<String>,
 }
 
 impl ServerOptions {
@@ -26,6 +28,13 @@ impl ServerOptions {
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.settings.push((name.into(), value.into()));
         self
+    }
+
+    /// A gateway to these servers.
+    pub fn gateway(upstreams: &[&str]) -> Self {
+        let mut command = vec!["gateway".to_owned()];
+        command.extend(upstreams.iter().flat_map(|url| ["--upstream".to_owned(), (*url).to_owned()]));
+        Self { database: "sqlite:none.db".into(), command, ..Self::default() }
     }
 
     pub fn under(mut self, program: &[&str]) -> Self {
@@ -60,8 +69,9 @@ impl Server {
                 command
             }
         };
+        let serve = ["serve".to_owned()];
         command
-            .arg("serve")
+            .args(if options.command.is_empty() { &serve[..] } else { &options.command })
             .current_dir(folder.path())
             .env("GUERDON_LISTEN", "127.0.0.1:0")
             .env("GUERDON_DATABASE", &options.database)

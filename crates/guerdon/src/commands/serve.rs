@@ -1,15 +1,16 @@
-use super::wiring::{counter, providers, services, sink, start_log, stop_signals};
+use super::wiring::{
+    counter, listening, providers, scheme, services, sink, start_log, stop_signals, verifier,
+};
 use super::{fail, say};
 use crate::settings::Settings;
 use guerdon_engine::{Clock, Engine, EngineMetrics, Outside};
-use guerdon_server::{App, HttpMetrics, Verifier};
+use guerdon_server::{App, GatewayKey, Guard, HttpMetrics, Identities, Trusted};
 use guerdon_store::{Silence, Store, StoreMetrics, StoreOptions};
 use prometheus_client::registry::Registry;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::sync::watch;
 
 pub(crate) fn run(settings: &Settings) -> ExitCode {
     if let Err(reason) = start_log(settings) {
@@ -67,22 +68,36 @@ async fn serve(settings: &Settings, silence: &OnceLock<Silence>) -> Result<(), S
     let engine = Engine::start(store, clock, options, outside, engine_metrics)
         .await
         .map_err(|failure| failure.to_string())?;
+    let identities = identities(settings, &mut registry).await?;
+    let metrics = HttpMetrics::register(&mut registry);
+    let listening = listening(settings, metrics.connections())?;
     let app = Arc::new(App {
         engine: Arc::clone(&engine),
-        verifier: Verifier::new(&settings.auth),
+        identities,
+        guard: Guard::new(settings.limits, settings.proxies.clone()),
         http: settings.http,
-        metrics: HttpMetrics::register(&mut registry),
+        metrics,
         registry,
-        stopping: watch::Sender::new(false),
+        stopping: listening.stopping.clone(),
     });
-    let router = guerdon_server::router(Arc::clone(&app));
+    let router = guerdon_server::router(app);
 
-    say(&format!("listening on http://{address}"));
+    say(&format!("listening on {}://{address}", scheme(&listening)));
     tracing::info!(%address, database = %settings.database, "serving");
-    guerdon_server::serve(listener, app, router, stop).await;
+    guerdon_server::serve(listener, listening, router, stop).await;
     engine.stop_delivering().await;
     engine.stop_publishing().await;
     tokio::task::block_in_place(|| engine.close());
     tracing::info!("stopped");
     Ok(())
+}
+
+/// How callers are known.
+async fn identities(settings: &Settings, registry: &mut Registry) -> Result<Identities, String> {
+    if let (true, Some(secret)) = (settings.behind_gateway, &settings.gateway.secret) {
+        let window = i64::try_from(settings.gateway.window.as_millis()).unwrap_or(i64::MAX);
+        let trusted = Trusted::new(GatewayKey::new(secret), window);
+        return Ok(Identities::Gateway(Arc::new(trusted)));
+    }
+    Ok(Identities::Tokens(verifier(settings, registry).await?))
 }

@@ -42,7 +42,12 @@ pub(crate) fn run(args: &TokenArgs, settings: &Settings) -> ExitCode {
             claims[claim] = json!(value);
         }
     }
-    let key = EncodingKey::from_secret(settings.auth.secret.as_bytes());
+    let Some(secret) = &settings.auth.secret else {
+        return fail(
+            "tokens are signed by whoever has the keys in auth.jwks; with auth.secret set as well, this signs some",
+        );
+    };
+    let key = EncodingKey::from_secret(secret.as_bytes());
     match jsonwebtoken::encode(&Header::default(), &claims, &key) {
         Ok(token) => say(&token),
         Err(error) => fail(&format!("the token could not be signed: {error}")),

@@ -3,15 +3,20 @@
 use super::complain;
 use crate::settings::{ConsumeSettings, Service, Settings, SinkSettings, WebhookSettings};
 use guerdon_connect::{
-    HttpProvider, HttpService, KafkaSink, KafkaSource, Now, RabbitSink, RabbitSource, RedisCounter, Secrets,
-    Webhook, WebhookHandler, WebhookSink,
+    HttpProvider, HttpService, KafkaSink, KafkaSource, KeySource, Now, RabbitSink, RabbitSource,
+    RedisCounter, Secrets, Webhook, WebhookHandler, WebhookSink,
 };
 use guerdon_engine::{
     ClaimServices, Clock, CouponCounter, Entropy, Handler, Issuer, LogHandler, Provider, Sink, Source,
 };
+use guerdon_server::{FetchKeys, Listening, Verifier};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 
 /// For one exchange with a broker.
@@ -145,4 +150,72 @@ pub(super) fn handler(settings: &Settings) -> Result<Arc<dyn Handler>, String> {
     let Some((url, secrets)) = &settings.consume.webhook else { return Ok(Arc::new(LogHandler)) };
     let webhook = webhook("consume.webhookUrl", url, secrets, settings.webhooks, BROKER_TIMEOUT)?;
     Ok(Arc::new(WebhookHandler::new(webhook)))
+}
+
+/// Public keys are small.
+const KEY_FILE_BYTES_MAX: u64 = 256 << 10;
+
+/// Brings public keys from a file or an address.
+fn key_source(place: &str) -> Result<FetchKeys, String> {
+    if place.starts_with("http://") || place.starts_with("https://") {
+        let source = KeySource::new(place).map_err(|reason| format!("auth.jwks {reason}"))?;
+        if source.can_be_tampered_with() {
+            tracing::warn!(
+                "auth.jwks is fetched without encryption: whoever is on the way can let anybody in"
+            );
+        }
+        return Ok(Arc::new(move || {
+            let source = source.clone();
+            Box::pin(async move { source.fetch().await })
+        }));
+    }
+    let path = PathBuf::from(place);
+    Ok(Arc::new(move || {
+        let path = path.clone();
+        Box::pin(async move {
+            let read = tokio::task::spawn_blocking(move || {
+                let unreadable = |error: std::io::Error| format!("{}: {error}", path.display());
+                if std::fs::metadata(&path).map_err(unreadable)?.len() > KEY_FILE_BYTES_MAX {
+                    return Err(format!("{} is too large for a set of keys", path.display()));
+                }
+                std::fs::read(&path).map_err(unreadable)
+            });
+            read.await.unwrap_or_else(|error| Err(error.to_string()))
+        })
+    }))
+}
+
+/// Checks tokens, with keys that are kept up to date.
+pub(super) async fn verifier(settings: &Settings, registry: &mut Registry) -> Result<Arc<Verifier>, String> {
+    let keys = match &settings.jwks {
+        Some(place) => Some((key_source(place)?, settings.key_times)),
+        None => None,
+    };
+    let verifier = Arc::new(Verifier::new(&settings.auth, keys));
+    verifier.register(registry);
+    if let Err(reason) = verifier.fetch_keys().await {
+        if settings.jwks.as_ref().is_some_and(|place| !place.starts_with("http")) {
+            return Err(format!("auth.jwks cannot be used: {reason}"));
+        }
+        tracing::error!(
+            reason,
+            "the keys of tokens could not be fetched: nobody is let in until they can be"
+        );
+    }
+    let followed = Arc::clone(&verifier);
+    tokio::spawn(async move { followed.follow_keys().await });
+    Ok(verifier)
+}
+
+/// How connections are treated.
+pub(super) fn listening(settings: &Settings, connections: Gauge) -> Result<Listening, String> {
+    let tls = match &settings.tls {
+        Some(tls) => Some(guerdon_server::acceptor(&tls.certificate, &tls.key)?),
+        None => None,
+    };
+    Ok(Listening { http: settings.http, tls, connections, stopping: watch::Sender::new(false) })
+}
+
+pub(super) fn scheme(listening: &Listening) -> &'static str {
+    if listening.tls.is_some() { "https" } else { "http" }
 }

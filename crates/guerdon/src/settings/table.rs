@@ -58,7 +58,63 @@ pub(crate) const SETTINGS: &[Setting] = &[
     )),
     used("auth.issuer", Text, None, "The `iss` that tokens must have; any where not set."),
     used("auth.audience", Text, None, "The `aud` that tokens must have; any where not set."),
-    later("auth.jwks", Choice(&[]), None, "A file or URL with public keys."),
+    used(
+        "auth.jwks",
+        Text,
+        None,
+        "A file, or an address (`https://…`), with the public keys of RS256, ES256 and EdDSA tokens (RFC 7517). HS256 tokens are then taken only if `auth.secret` is set as well.",
+    ),
+    used("auth.jwksRefresh", Duration, Some("5m"), "How often public keys are fetched."),
+    used("auth.jwksStale", Duration, Some("1h"), "How long public keys count while they cannot be fetched."),
+    used(
+        "identity",
+        Choice(&["token", "trusted-headers"]),
+        Some("token"),
+        "How callers are known: by their token, or by what `guerdon gateway` says of them under its signature.",
+    ),
+    secret(used(
+        "gateway.secret",
+        Text,
+        None,
+        "What the gateway signs with and the servers behind it check, at least 32 bytes.",
+    )),
+    used(
+        "gateway.window",
+        Duration,
+        Some("10s"),
+        "How long a signature of the gateway is good; the clocks of both may differ by less.",
+    ),
+    used(
+        "gateway.upstreams",
+        Text,
+        None,
+        "The servers behind the gateway, `http://HOST:PORT`, with commas between; `--upstream` sets it.",
+    ),
+    used(
+        "gateway.healthInterval",
+        Duration,
+        Some("1s"),
+        "How often servers are asked whether they are ready.",
+    ),
+    used(
+        "gateway.answerTimeout",
+        Duration,
+        Some("75s"),
+        "For a server to begin its answer; longer than the longest `Prefer: wait`.",
+    ),
+    used(
+        "tls.certificate",
+        Text,
+        None,
+        "A file with the server's certificate and its chain (PEM): HTTPS instead of HTTP.",
+    ),
+    used("tls.key", Text, None, "A file with the certificate's key (PEM)."),
+    used(
+        "http.trustedProxies",
+        Text,
+        None,
+        "Addresses and networks (`10.0.0.0/8`) whose `Forwarded` or `X-Forwarded-For` is believed, with commas between.",
+    ),
     used(
         "users.unknown",
         Choice(&["accept", "reject"]),
@@ -317,17 +373,23 @@ pub(crate) const SETTINGS: &[Setting] = &[
     secret(used("providers.<name>.secret", Text, None, "`whsec_…`, to sign calls with.")),
     used("providers.<name>.timeout", Duration, Some("5s"), "For one call of it."),
     used("providers.<name>.concurrency", Count { least: 1, most: 10_000 }, Some("16"), "Calls at one time."),
-    later(
+    used(
         "limits.perUser",
         Count { least: 0, most: 1_000_000 },
         Some("50"),
-        "Requests per second of one user; 0 is without limit.",
+        "Calls per second of one user, as many that write and as many that look; 0 is without limit. Operators, auditors and services have none.",
     ),
-    later(
+    used(
         "limits.perAddress",
         Count { least: 0, most: 1_000_000 },
         Some("0"),
-        "Requests per second from one address; 0 is without limit.",
+        "Calls per second from one address, or one network of IPv6 (/64); 0 is without limit.",
+    ),
+    used(
+        "limits.underway",
+        Count { least: 1, most: 1_000_000 },
+        Some("8192"),
+        "Calls of people that are under way at one time; more are refused with 503. Operators are let through.",
     ),
 ];
 

@@ -1,0 +1,181 @@
+//! The same edge as a process of its own: it checks tokens, holds off whoever calls too often, and passes on what it could verify,
+//! signed, to servers that believe nothing but that signature.
+
+mod forward;
+mod upstreams;
+
+pub use upstreams::UpstreamOptions;
+
+use crate::address::Peer;
+use crate::app::Guard;
+use crate::edge::{REQUEST_ID, Spent, request_id};
+use crate::identity::{bearer, is_of_the_house, overloaded};
+use crate::limits::{Kind, Underway};
+use crate::problem::Problem;
+use crate::token::Verifier;
+use crate::trusted::GatewayKey;
+use axum::extract::Request;
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Method, header};
+use axum::response::{IntoResponse, Response};
+use forward::Forward;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use guerdon_core::Code;
+use guerdon_core::identity::Identity;
+use guerdon_engine::{Clock, Entropy};
+use prometheus_client::registry::Registry;
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tower::Service;
+use upstreams::Upstreams;
+
+/// What can be asked without a token.
+const OPEN: [&str; 5] = ["/readyz", "/openapi.json", "/docs", "/console", "/play"];
+
+#[derive(Clone, Copy, Debug)]
+pub struct GatewayOptions {
+    pub body_bytes_max: usize,
+    pub body_timeout: Duration,
+    /// For a server to begin its answer; longer than anybody may ask it to wait.
+    pub answer_timeout: Duration,
+}
+
+pub struct Gateway {
+    verifier: Arc<Verifier>,
+    guard: Guard,
+    key: GatewayKey,
+    options: GatewayOptions,
+    upstreams: Upstreams,
+    clock: Arc<Clock>,
+    registry: Registry,
+}
+
+impl Gateway {
+    pub fn new(
+        verifier: Arc<Verifier>,
+        guard: Guard,
+        key: GatewayKey,
+        options: GatewayOptions,
+        upstreams: &UpstreamOptions,
+        clock: Arc<Clock>,
+        mut registry: Registry,
+    ) -> Result<Self, String> {
+        let upstreams = Upstreams::new(upstreams, &mut registry)?;
+        Ok(Self { verifier, guard, key, options, upstreams, clock, registry })
+    }
+
+    /// Asks the servers again and again whether they are ready; never ends.
+    pub async fn watch_upstreams(&self) {
+        self.upstreams.watch().await;
+    }
+
+    async fn answer(&self, request: Request) -> Response {
+        let id = request_id(request.headers()).unwrap_or_else(|| Entropy.id(self.clock.now()).into());
+        let spent = Spent::default();
+        let answered = AssertUnwindSafe(self.pass(request, &id, &spent)).catch_unwind().await;
+        let mut response = match answered {
+            Ok(Ok(response)) => response,
+            Ok(Err(problem)) => {
+                if let Some(cause) = &problem.cause {
+                    tracing::warn!(request_id = &*id, code = %problem.code, cause, "a call was not passed on");
+                }
+                problem.render(&id)
+            }
+            Err(_) => {
+                tracing::error!(request_id = &*id, "the gateway panicked");
+                Problem::new(
+                    Code::InternalError,
+                    "the fault is ours and has been logged under the id in `instance`",
+                )
+                .render(&id)
+            }
+        };
+        spent.tell(response.headers_mut());
+        if let Ok(value) = HeaderValue::from_str(&id) {
+            response.headers_mut().insert(REQUEST_ID.clone(), value);
+        }
+        response
+    }
+
+    async fn pass(&self, request: Request, id: &str, spent: &Spent) -> Result<Response, Problem> {
+        let (parts, body) = request.into_parts();
+        let path = parts.uri.path();
+        // What concerns the gateway itself it answers itself.
+        match path {
+            "/healthz" => return Ok("{\"status\":\"alive\"}".into_response()),
+            "/metrics" => return self.metrics(),
+            _ => {}
+        }
+        let peer = parts.extensions.get::<Peer>().map(|Peer(peer)| *peer);
+        let client = peer.map(|peer| self.guard.proxies.client(peer, &parts.headers));
+        if let Some(client) = client {
+            let found = self.guard.limits.address(client);
+            spent.note(found);
+            found?;
+        }
+        let identity = self.identity(&parts).await?;
+        let place = match &identity {
+            Some(identity) if !is_of_the_house(identity) => {
+                Some(self.let_in(identity, &parts.method, spent)?)
+            }
+            _ => None,
+        };
+        let forward = Forward { gateway: self, id, client, identity: identity.as_deref() };
+        let answer = forward.send(parts, body).await;
+        drop(place);
+        answer
+    }
+
+    /// Who calls; nobody, where it may be anybody. What brings a token that is not good goes nowhere.
+    async fn identity(&self, parts: &Parts) -> Result<Option<Arc<Identity>>, Problem> {
+        let path = parts.uri.path();
+        // An address that others might read differently is not taken for an open one.
+        let plain = !path.contains("..") && !path.contains("//") && !path.contains(['%', '\\', ';']);
+        let begins =
+            |open: &str| path.strip_prefix(open).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let open = parts.method.is_safe() && plain && OPEN.iter().any(|open| begins(open));
+        if open && !parts.headers.contains_key(header::AUTHORIZATION) {
+            return Ok(None);
+        }
+        self.verifier.verify(bearer(&parts.headers)?, self.clock.now()).await.map(Some)
+    }
+
+    fn let_in(&self, identity: &Identity, method: &Method, spent: &Spent) -> Result<Underway, Problem> {
+        let place = self.guard.limits.enter().ok_or_else(overloaded)?;
+        let found = self.guard.limits.user(identity.user_id.as_str(), Kind::of(method));
+        spent.note(found);
+        found?;
+        Ok(place)
+    }
+
+    fn metrics(&self) -> Result<Response, Problem> {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry)
+            .map_err(|_| Problem::new(Code::InternalError, "the figures could not be written"))?;
+        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
+    }
+}
+
+/// The gateway as what answers requests.
+#[derive(Clone)]
+pub struct GatewayService(pub Arc<Gateway>);
+
+impl Service<Request> for GatewayService {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let gateway = Arc::clone(&self.0);
+        Box::pin(async move { Ok(gateway.answer(request).await) })
+    }
+}

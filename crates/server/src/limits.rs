@@ -1,0 +1,260 @@
+//! How often somebody may call: so many times a second, and as many at once, by user and by address. Writing and looking have
+//! budgets of their own, so that a page that polls too eagerly does not keep its user from applying.
+
+use crate::problem::Problem;
+use guerdon_core::Code;
+use guerdon_engine::Stopwatch;
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hash};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// In calls per second; 0 is without limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LimitOptions {
+    pub per_user: u32,
+    pub per_address: u32,
+    /// Calls of people that are under way at one time; more are turned away before they cost anything.
+    pub underway: usize,
+}
+
+const SHARDS: usize = 64;
+/// People and addresses that are kept in mind in each shard. Whoever was quiet for a second is forgotten first.
+const KEPT_MAX: usize = 16_384;
+const SECOND_US: i64 = 1_000_000;
+
+/// What is left of a budget after a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Allowance {
+    pub(crate) policy: &'static str,
+    pub(crate) per_second: u32,
+    pub(crate) remaining: u32,
+}
+
+/// A call too many; how long until one is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exceeded {
+    pub(crate) policy: &'static str,
+    pub(crate) per_second: u32,
+    pub(crate) wait: Duration,
+}
+
+impl Exceeded {
+    /// Until one is allowed, in whole seconds.
+    pub(crate) fn seconds(self) -> u64 {
+        self.wait.as_secs() + u64::from(self.wait.subsec_nanos() > 0)
+    }
+}
+
+impl From<Exceeded> for Problem {
+    fn from(exceeded: Exceeded) -> Self {
+        let Exceeded { policy, per_second, .. } = exceeded;
+        let detail = format!("nothing was changed; one {policy} may call {per_second} times a second");
+        Self { retry_after_s: Some(exceeded.seconds()), ..Self::new(Code::RateLimited, detail) }
+    }
+}
+
+/// Takes one call from a budget that fills evenly and holds a second's worth. `spent_until` is when all that was taken would
+/// have been earned; the new one, or how long it is until there is enough, in microseconds.
+fn take(spent_until: i64, now: i64, per_second: u32) -> Result<i64, i64> {
+    let cost = SECOND_US / i64::from(per_second.max(1));
+    let until = spent_until.max(now) + cost;
+    let wait = until - now - SECOND_US.max(cost);
+    if wait > 0 { Err(wait) } else { Ok(until) }
+}
+
+struct Budget {
+    policy: &'static str,
+    per_second: u32,
+    shards: Box<[Mutex<HashMap<u64, i64>>]>,
+}
+
+impl Budget {
+    fn new(policy: &'static str, per_second: u32) -> Option<Self> {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        (per_second > 0).then_some(Self { policy, per_second, shards })
+    }
+
+    fn spend(&self, key: u64, now: i64) -> Result<Allowance, Exceeded> {
+        let place = usize::try_from(key % SHARDS as u64).unwrap_or(0);
+        let mut shard = self.shards[place].lock().unwrap_or_else(PoisonError::into_inner);
+        if shard.len() >= KEPT_MAX && !shard.contains_key(&key) {
+            // Whose budget is full again is as good as new.
+            shard.retain(|_, spent_until| *spent_until > now);
+        }
+        let room = shard.len() < KEPT_MAX || shard.contains_key(&key);
+        let (policy, per_second) = (self.policy, self.per_second);
+        match take(shard.get(&key).copied().unwrap_or(0), now, per_second) {
+            Ok(until) => {
+                // A million strangers in one second are not told apart any more; those who were there first still are.
+                if room {
+                    shard.insert(key, until);
+                }
+                let left = (SECOND_US - (until - now)).max(0) * i64::from(per_second) / SECOND_US;
+                Ok(Allowance { policy, per_second, remaining: u32::try_from(left).unwrap_or(0) })
+            }
+            Err(wait) => {
+                let wait = Duration::from_micros(u64::try_from(wait).unwrap_or(0));
+                Err(Exceeded { policy, per_second, wait })
+            }
+        }
+    }
+}
+
+/// Which of a user's budgets a call is taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    Look,
+    Write,
+}
+
+impl Kind {
+    pub(crate) fn of(method: &axum::http::Method) -> Self {
+        if method.is_safe() { Self::Look } else { Self::Write }
+    }
+}
+
+pub(crate) struct Limits {
+    users: Option<Budget>,
+    addresses: Option<Budget>,
+    underway_max: usize,
+    underway: Arc<AtomicUsize>,
+    hasher: RandomState,
+    started: Stopwatch,
+}
+
+impl Limits {
+    pub(crate) fn new(options: LimitOptions) -> Self {
+        Self {
+            users: Budget::new("user", options.per_user),
+            addresses: Budget::new("address", options.per_address),
+            underway_max: options.underway,
+            underway: Arc::default(),
+            hasher: RandomState::new(),
+            started: Stopwatch::start(),
+        }
+    }
+
+    fn now(&self) -> i64 {
+        // The first second counts from a full budget.
+        i64::try_from(self.started.elapsed().as_micros()).unwrap_or(i64::MAX / 2) + SECOND_US
+    }
+
+    fn spend(&self, budget: Option<&Budget>, key: impl Hash) -> Result<Option<Allowance>, Exceeded> {
+        let Some(budget) = budget else { return Ok(None) };
+        budget.spend(self.hasher.hash_one(key), self.now()).map(Some)
+    }
+
+    pub(crate) fn user(&self, user: &str, kind: Kind) -> Result<Option<Allowance>, Exceeded> {
+        self.spend(self.users.as_ref(), (user, kind))
+    }
+
+    pub(crate) fn address(&self, address: IpAddr) -> Result<Option<Allowance>, Exceeded> {
+        // Whoever has one address of IPv6 has as many as there are in its network.
+        let network = match address.to_canonical() {
+            IpAddr::V4(address) => u128::from(u32::from(address)),
+            IpAddr::V6(address) => u128::from(address) >> 64 | 1 << 64,
+        };
+        self.spend(self.addresses.as_ref(), network)
+    }
+
+    /// A place among the calls that are under way, if there is one.
+    pub(crate) fn enter(&self) -> Option<Underway> {
+        let place = Underway(Arc::clone(&self.underway));
+        let before = self.underway.fetch_add(1, Ordering::Relaxed);
+        (before < self.underway_max).then_some(place)
+    }
+}
+
+/// Given back when the call is done.
+pub(crate) struct Underway(Arc<AtomicUsize>);
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Budget, Kind, LimitOptions, Limits, SECOND_US, take};
+    use std::net::IpAddr;
+
+    #[test]
+    fn a_budget_holds_a_second_and_fills_evenly() {
+        // (per second, how many at once, then after so many microseconds, how many more)
+        for (per_second, at_once, later_us, more) in [
+            (50, 50, 20_000, 1),
+            (50, 50, 100_000, 5),
+            (50, 50, 10 * SECOND_US, 50),
+            (1, 1, SECOND_US, 1),
+            (3, 3, 0, 0),
+        ] {
+            let mut until = 0;
+            let mut spend = |now: i64| {
+                let mut count = 0;
+                while let Ok(next) = take(until, now, per_second) {
+                    until = next;
+                    count += 1;
+                }
+                count
+            };
+            assert_eq!(spend(7 * SECOND_US), at_once, "{per_second} at once");
+            assert_eq!(spend(7 * SECOND_US + later_us), more, "{per_second} after {later_us}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_and_how_long_to_wait() {
+        let budget = Budget::new("user", 10).unwrap();
+        for left in (0..10).rev() {
+            assert_eq!(budget.spend(1, SECOND_US).unwrap().remaining, left);
+        }
+        assert_eq!(budget.spend(1, SECOND_US).unwrap_err().wait.as_millis(), 100);
+        assert_eq!(budget.spend(2, SECOND_US).unwrap().remaining, 9, "somebody else's is full");
+    }
+
+    #[test]
+    fn a_flood_of_strangers_is_forgotten_and_frees_nobody() {
+        let budget = Budget::new("address", 2).unwrap();
+        let shard = |number: u64| number * super::SHARDS as u64;
+        assert!(budget.spend(0, SECOND_US).is_ok() && budget.spend(0, SECOND_US).is_ok());
+        for stranger in 1..100_000 {
+            let _ = budget.spend(shard(stranger), SECOND_US);
+        }
+        assert!(budget.spend(0, SECOND_US).is_err(), "whoever was known still is");
+        let kept = || budget.shards[0].lock().unwrap().len();
+        assert!(kept() <= super::KEPT_MAX);
+        assert!(budget.spend(shard(200_000), 20 * SECOND_US).is_ok());
+        assert_eq!(kept(), 1, "the quiet ones are gone");
+    }
+
+    #[test]
+    fn writing_and_looking_are_apart_and_networks_together() {
+        let limits = Limits::new(LimitOptions { per_user: 1, per_address: 1, underway: 1 });
+        assert!(limits.user("u", Kind::Look).is_ok());
+        assert!(limits.user("u", Kind::Look).is_err());
+        assert!(limits.user("u", Kind::Write).is_ok(), "a budget of its own");
+        let address = |text: &str| limits.address(text.parse::<IpAddr>().unwrap());
+        assert!(address("2001:db8::1").is_ok());
+        assert!(address("2001:db8::2").is_err(), "of the same network");
+        assert!(address("2001:db8:0:1::2").is_ok());
+        assert!(address("192.0.2.1").is_ok());
+        assert!(address("::ffff:192.0.2.1").is_err(), "the same, written otherwise");
+        let off = Limits::new(LimitOptions::default());
+        assert_eq!(off.user("u", Kind::Look), Ok(None));
+    }
+
+    #[test]
+    fn places_are_given_back() {
+        let limits = Limits::new(LimitOptions { underway: 1, ..LimitOptions::default() });
+        let first = limits.enter();
+        assert!(first.is_some());
+        assert!(limits.enter().is_none());
+        drop(first);
+        assert!(limits.enter().is_some());
+    }
+}
