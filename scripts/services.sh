@@ -8,22 +8,25 @@ broker_pids=()
 # need PROGRAM PACKAGE: installs Debian's package where the program is not there; notes what cannot be had.
 need() {
   [ -n "$(find_program "$1")" ] && return 0
-  echo "== installing $2"
-  local sudo=""
-  if [ "$(id -u)" != 0 ]; then sudo="sudo -n"; fi
-  if command -v apt-get >/dev/null; then
-    # A server of the package's own is neither wanted nor started.
-    if [ "$2" = postgresql ] && [ ! -e /etc/postgresql-common/createcluster.conf ]; then
-      $sudo mkdir -p /etc/postgresql-common
-      echo "create_main_cluster = false" | $sudo tee /etc/postgresql-common/createcluster.conf >/dev/null
-    fi
-    { $sudo apt-get install -y --no-install-recommends -o Dpkg::Options::=--force-confold "$2" ||
-      { $sudo apt-get update && $sudo apt-get install -y --no-install-recommends -o Dpkg::Options::=--force-confold "$2"; }
-    } >"$services_folder/install-$2.log" 2>&1 </dev/null || tail -5 "$services_folder/install-$2.log"
-  fi
+  install_package "$2"
   [ -n "$(find_program "$1")" ] && return 0
   missing+=("$2")
   return 1
+}
+
+install_package() {
+  echo "== installing $1"
+  local sudo=""
+  if [ "$(id -u)" != 0 ]; then sudo="sudo -n"; fi
+  command -v apt-get >/dev/null || return 1
+  # A server of the package's own is neither wanted nor started.
+  if [ "$1" = postgresql ] && [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+    $sudo mkdir -p /etc/postgresql-common
+    echo "create_main_cluster = false" | $sudo tee /etc/postgresql-common/createcluster.conf >/dev/null
+  fi
+  { $sudo apt-get install -y --no-install-recommends -o Dpkg::Options::=--force-confold "$1" ||
+    { $sudo apt-get update && $sudo apt-get install -y --no-install-recommends -o Dpkg::Options::=--force-confold "$1"; }
+  } >"$services_folder/install-$1.log" 2>&1 </dev/null || tail -5 "$services_folder/install-$1.log"
 }
 
 # Debian keeps PostgreSQL's programs apart from the PATH.
@@ -149,6 +152,25 @@ fetch_kafka() {
   fi
   tail -5 "$services_folder/fetch-kafka.log"
   missing+=("Apache Kafka")
+  return 1
+}
+
+# Schemathesis, kept between runs. Sets SCHEMATHESIS.
+fetch_schemathesis() {
+  local version=4.32.5 folder
+  need python3 python3 || return 1
+  folder="${XDG_CACHE_HOME:-$HOME/.cache}/guerdon/schemathesis-$version"
+  export SCHEMATHESIS="$folder/bin/schemathesis"
+  [ -x "$SCHEMATHESIS" ] && return 0
+  echo "== fetching schemathesis $version"
+  python3 -c 'import ensurepip' 2>/dev/null || install_package python3-venv
+  if { python3 -m venv "$folder" && "$folder/bin/pip" install -q "schemathesis==$version"; } \
+    >"$services_folder/fetch-schemathesis.log" 2>&1 </dev/null; then
+    return 0
+  fi
+  tail -5 "$services_folder/fetch-schemathesis.log"
+  rm -rf "$folder"
+  missing+=("schemathesis")
   return 1
 }
 

@@ -166,6 +166,10 @@ fn nothing_is_smuggled_past_it() {
         format!(
             "GET http://evil.example/v1/admin/events HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\r\n"
         ),
+        format!("GET * HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\r\n"),
+        format!("OPTIONS * HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\r\n"),
+        format!("CONNECT evil.example:80 HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\r\n"),
+        format!("GET http://evil.example?y HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\r\n"),
         format!(
             "GET /v1/events\r\nx-user-id: victim HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\r\n"
         ),
@@ -177,6 +181,8 @@ fn nothing_is_smuggled_past_it() {
             stream.write_all(shape.as_bytes()).unwrap();
             let _ = stream.shutdown(std::net::Shutdown::Write);
             let _ = stream.read_to_end(&mut Vec::new());
+            let up = gateway.api().get("/metrics").text.contains("} 1");
+            assert!(up, "{shape:?} makes the gateway lose its server");
         });
         assert!(calls.len() <= 1, "{shape:?}: {calls:?}");
         for call in calls {
@@ -320,6 +326,14 @@ fn what_is_missing_is_told_at_the_start() {
         (
             ServerOptions::gateway(&["http://x:1"]).with("GUERDON_GATEWAY__SECRET", "short"),
             "at least 32 bytes",
+        ),
+        (
+            ServerOptions::gateway(&["http://x:1"])
+                .with("GUERDON_GATEWAY__SECRET", SECRET)
+                .with("GUERDON_IDENTITY", "trusted-headers")
+                .with("GUERDON_LISTEN", "0.0.0.0:0")
+                .with("GUERDON_AUTH__SECRET", "guerdon-development-secret-for-loopback-only"),
+            "the development secret",
         ),
         (
             ServerOptions::on("sqlite:x.db").with("GUERDON_IDENTITY", "trusted-headers"),

@@ -13,6 +13,10 @@ use tempfile::TempDir;
 pub(crate) enum Target {
     Nothing,
     GuerdonSqlite,
+    /// Without the limits that are on unless somebody says otherwise.
+    GuerdonUnlimited,
+    /// The same behind a gateway.
+    GuerdonGateway,
     GuerdonPostgres,
     GuerdonPostgresTwo,
     RowLock,
@@ -23,11 +27,19 @@ pub(crate) enum Target {
 
 pub(crate) fn all(redis: bool) -> Vec<Target> {
     use Target::{
-        ConditionalUpdate, GuerdonPostgres, GuerdonPostgresTwo, GuerdonSqlite, Nothing, RedisStream,
-        RedisThenInsert, RowLock,
+        ConditionalUpdate, GuerdonGateway, GuerdonPostgres, GuerdonPostgresTwo, GuerdonSqlite,
+        GuerdonUnlimited, Nothing, RedisStream, RedisThenInsert, RowLock,
     };
-    let mut targets =
-        vec![Nothing, GuerdonSqlite, GuerdonPostgres, GuerdonPostgresTwo, RowLock, ConditionalUpdate];
+    let mut targets = vec![
+        Nothing,
+        GuerdonSqlite,
+        GuerdonUnlimited,
+        GuerdonGateway,
+        GuerdonPostgres,
+        GuerdonPostgresTwo,
+        RowLock,
+        ConditionalUpdate,
+    ];
     if redis {
         targets.extend([RedisThenInsert, RedisStream]);
     }
@@ -39,6 +51,8 @@ impl Target {
         match self {
             Self::Nothing => "nothing (JWT only)",
             Self::GuerdonSqlite => "guerdon, SQLite",
+            Self::GuerdonUnlimited => "guerdon, SQLite, no limits",
+            Self::GuerdonGateway => "guerdon, SQLite, gateway",
             Self::GuerdonPostgres => "guerdon, PostgreSQL",
             Self::GuerdonPostgresTwo => "guerdon x2, PostgreSQL",
             Self::RowLock => "(a) SELECT FOR UPDATE",
@@ -55,7 +69,11 @@ impl Target {
             Self::ConditionalUpdate => Some("conditional-update"),
             Self::RedisThenInsert => Some("redis-then-insert"),
             Self::RedisStream => Some("redis-stream"),
-            Self::GuerdonSqlite | Self::GuerdonPostgres | Self::GuerdonPostgresTwo => None,
+            Self::GuerdonSqlite
+            | Self::GuerdonUnlimited
+            | Self::GuerdonGateway
+            | Self::GuerdonPostgres
+            | Self::GuerdonPostgresTwo => None,
         }
     }
 
@@ -77,11 +95,24 @@ impl Target {
             running.spawn(command)?;
             return Ok(running);
         }
-        if self == Self::GuerdonSqlite {
+        if matches!(self, Self::GuerdonSqlite | Self::GuerdonUnlimited | Self::GuerdonGateway) {
             running.database = sqlite_in(&running.folder);
+        }
+        let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        match self {
+            Self::GuerdonUnlimited => {}
+            Self::GuerdonGateway => {
+                running.limited = true;
+                running.settings.push(set("GUERDON_IDENTITY", "trusted-headers"));
+                running.settings.push(set("GUERDON_GATEWAY__SECRET", SECRET));
+            }
+            _ => running.limited = true,
         }
         for _ in 0..if self == Self::GuerdonPostgresTwo { 2 } else { 1 } {
             running.spawn_guerdon(guerdon)?;
+        }
+        if self == Self::GuerdonGateway {
+            running.spawn_gateway(guerdon)?;
         }
         running.open_drop(stock)?;
         Ok(running)
@@ -116,12 +147,15 @@ pub(crate) struct Running {
     folder: Arc<TempDir>,
     offset: String,
     settings: Vec<(String, String)>,
+    /// Whether each user has a budget, as is usual; where few users do everything, none has.
+    limited: bool,
 }
 
 impl Running {
     fn new(target: Target, database: String, folder: Arc<TempDir>) -> Self {
         let (offset, settings) = ("0s".into(), Vec::new());
-        Self { target, addresses: Vec::new(), children: Vec::new(), database, folder, offset, settings }
+        let (addresses, children, limited) = (Vec::new(), Vec::new(), false);
+        Self { target, addresses, children, database, folder, offset, settings, limited }
     }
 
     /// Guerdon on the embedded database of a folder, as it is.
@@ -183,8 +217,36 @@ impl Running {
             .env("GUERDON_AUTH__SECRET", SECRET)
             .env("GUERDON_DEV__CLOCK_OFFSET", &self.offset)
             .env("GUERDON_LOG__LEVEL", "error")
+            .env("GUERDON_LIMITS__PER_USER", if self.limited { "50" } else { "0" })
             .envs(self.settings.iter().map(|(name, value)| (name, value)));
         self.spawn(command)
+    }
+
+    /// From here on everything goes through a gateway.
+    fn spawn_gateway(&mut self, guerdon: &Path) -> Result<(), Box<dyn std::error::Error>> {
+        let mut command = Command::new(guerdon);
+        command.arg("gateway").current_dir(self.folder.path());
+        for address in self.addresses.drain(..) {
+            command.args(["--upstream", &format!("http://{address}")]);
+        }
+        command
+            .env("GUERDON_LISTEN", "127.0.0.1:0")
+            .env("GUERDON_AUTH__SECRET", SECRET)
+            .env("GUERDON_GATEWAY__SECRET", SECRET)
+            .env("GUERDON_LOG__LEVEL", "error");
+        self.spawn(command)?;
+        // It asks its servers before it passes anything on.
+        for _ in 0..200 {
+            let text = ureq::get(format!("http://{}/metrics", self.addresses[0]))
+                .call()?
+                .body_mut()
+                .read_to_string()?;
+            if text.contains("} 1") {
+                return Ok(());
+            }
+            std::thread::park_timeout(std::time::Duration::from_millis(20));
+        }
+        Err("the gateway does not find its server".into())
     }
 
     /// Starts a process and reads from its first line where it listens.
@@ -263,7 +325,11 @@ impl Running {
     pub(crate) fn check(&self, outcome: &Outcome) -> Result<f64, Box<dyn std::error::Error>> {
         let there = match self.target {
             Target::Nothing => return Ok(1.0),
-            Target::GuerdonSqlite | Target::GuerdonPostgres | Target::GuerdonPostgresTwo => self.stored()?,
+            Target::GuerdonSqlite
+            | Target::GuerdonUnlimited
+            | Target::GuerdonGateway
+            | Target::GuerdonPostgres
+            | Target::GuerdonPostgresTwo => self.stored()?,
             _ => {
                 let mut sql = postgres::Client::connect(&self.database, postgres::NoTls)?;
                 sql.query_one("SELECT COUNT(*) FROM requests", &[])?.get(0)

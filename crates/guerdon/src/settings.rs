@@ -13,7 +13,7 @@ use guerdon_engine::{
     AllocationOptions, ClaimOptions, ConsumerOptions, CouponOptions, EngineOptions, Issuer, KeyOptions,
     OutboxOptions, UnknownUsers,
 };
-use guerdon_server::{AuthOptions, HttpOptions, KeyTimes, LimitOptions, TrustedProxies};
+use guerdon_server::{AuthOptions, ForwardedHeader, HttpOptions, KeyTimes, LimitOptions, TrustedProxies};
 use guerdon_store::{Database, StoreOptions};
 use read::Values;
 use std::net::SocketAddr;
@@ -154,10 +154,7 @@ impl Settings {
                 per_address: u32::try_from(values.count("limits.perAddress")).unwrap_or(u32::MAX),
                 underway: values.count("limits.underway"),
             },
-            proxies: match values.text("http.trustedProxies") {
-                Some(_) => values.parse("http.trustedProxies", TrustedProxies::parse)?,
-                None => TrustedProxies::default(),
-            },
+            proxies: proxies(&values)?,
             engine: EngineOptions {
                 unknown_users: match values.text("users.unknown").as_deref() {
                     Some("reject") => UnknownUsers::Reject,
@@ -294,11 +291,28 @@ fn gateway(values: &Values) -> Result<GatewaySettings, SettingsError> {
     let upstreams = upstreams.split(',').map(str::trim).filter(|url| !url.is_empty()).map(str::to_owned);
     Ok(GatewaySettings {
         secret,
-        window: values.parse("gateway.window", lease)?,
+        window: values.parse("gateway.window", window)?,
         upstreams: upstreams.collect(),
         health_interval: values.duration("gateway.healthInterval").max(Duration::from_millis(10)),
         answer_timeout: values.duration("gateway.answerTimeout"),
     })
+}
+
+fn proxies(values: &Values) -> Result<TrustedProxies, SettingsError> {
+    let header = match values.text("http.forwardedHeader").as_deref() {
+        Some("forwarded") => ForwardedHeader::Forwarded,
+        _ => ForwardedHeader::XForwardedFor,
+    };
+    match values.text("http.trustedProxies") {
+        Some(_) => values.parse("http.trustedProxies", |text| TrustedProxies::parse(text, header)),
+        None => Ok(TrustedProxies::default()),
+    }
+}
+
+/// Every signature of a window is remembered, so it cannot be long.
+fn window(text: &str) -> Result<Duration, String> {
+    let window = lease(text)?;
+    if window > Duration::from_mins(1) { Err("must be at most 1m".into()) } else { Ok(window) }
 }
 
 fn tls(values: &Values) -> Result<Option<TlsSettings>, SettingsError> {

@@ -8,13 +8,25 @@ use std::net::IpAddr;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
-/// Networks whose word is taken.
+/// Which header proxies write. The other one they may pass on from whoever sent it, so it counts for nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ForwardedHeader {
+    #[default]
+    XForwardedFor,
+    /// RFC 7239.
+    Forwarded,
+}
+
+/// Networks whose word is taken, and where they put it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TrustedProxies(Vec<(IpAddr, u8)>);
+pub struct TrustedProxies {
+    networks: Vec<(IpAddr, u8)>,
+    header: ForwardedHeader,
+}
 
 impl TrustedProxies {
     /// Addresses and networks (`10.0.0.0/8`), with commas between.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str, header: ForwardedHeader) -> Result<Self, String> {
         let mut networks = Vec::new();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (address, bits) =
@@ -28,12 +40,12 @@ impl TrustedProxies {
             }
             networks.push((address, bits));
         }
-        Ok(Self(networks))
+        Ok(Self { networks, header })
     }
 
     fn has(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        self.0.iter().any(|(network, bits)| match (network, address) {
+        self.networks.iter().any(|(network, bits)| match (network, address) {
             (IpAddr::V4(network), IpAddr::V4(address)) => {
                 let shift = 32 - u32::from(*bits);
                 let cut = |address: std::net::Ipv4Addr| u32::from(address).checked_shr(shift).unwrap_or(0);
@@ -54,7 +66,7 @@ impl TrustedProxies {
             return peer;
         }
         let mut last = peer;
-        for hop in hops(headers).into_iter().rev() {
+        for hop in hops(headers, self.header).into_iter().rev() {
             match hop {
                 Some(address) if self.has(address) => last = address,
                 Some(address) => return address,
@@ -66,8 +78,8 @@ impl TrustedProxies {
     }
 }
 
-/// The addresses that a request came by, the first one first; `Forwarded` (RFC 7239) before `X-Forwarded-For`.
-fn hops(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
+/// The addresses that a request came by, the first one first.
+fn hops(headers: &HeaderMap, header: ForwardedHeader) -> Vec<Option<IpAddr>> {
     let texts = |name: &str| -> Vec<String> {
         headers
             .get_all(name)
@@ -75,15 +87,17 @@ fn hops(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
             .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
             .collect()
     };
-    let forwarded = texts(FORWARDED.as_str());
-    if !forwarded.is_empty() {
-        let elements = forwarded.iter().flat_map(|value| value.split(','));
-        return elements
-            .map(|element| element.split(';').find_map(forwarded_for).and_then(address))
-            .collect();
+    match header {
+        ForwardedHeader::Forwarded => {
+            let values = texts(FORWARDED.as_str());
+            let elements = values.iter().flat_map(|value| value.split(','));
+            elements.map(|element| element.split(';').find_map(forwarded_for).and_then(address)).collect()
+        }
+        ForwardedHeader::XForwardedFor => {
+            let values = texts("x-forwarded-for");
+            values.iter().flat_map(|value| value.split(',')).map(|part| address(part.trim())).collect()
+        }
     }
-    let listed = texts("x-forwarded-for");
-    listed.iter().flat_map(|value| value.split(',')).map(|part| address(part.trim())).collect()
 }
 
 fn forwarded_for(pair: &str) -> Option<&str> {
@@ -104,7 +118,7 @@ fn address(text: &str) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
-    use super::TrustedProxies;
+    use super::{ForwardedHeader, TrustedProxies};
     use axum::http::{HeaderMap, HeaderName};
     use std::net::IpAddr;
 
@@ -112,7 +126,9 @@ mod tests {
 
     #[test]
     fn only_known_proxies_are_believed() {
-        let trusted = TrustedProxies::parse("10.0.0.0/8, 192.0.2.7,2001:db8::/32").unwrap();
+        let networks = "10.0.0.0/8, 192.0.2.7,2001:db8::/32";
+        let by_list = TrustedProxies::parse(networks, ForwardedHeader::XForwardedFor).unwrap();
+        let by_rfc = TrustedProxies::parse(networks, ForwardedHeader::Forwarded).unwrap();
         let cases: &[(&str, Sent, &str)] = &[
             ("203.0.113.9", &[("x-forwarded-for", "1.1.1.1")], "203.0.113.9"),
             ("10.1.1.1", &[], "10.1.1.1"),
@@ -146,14 +162,22 @@ mod tests {
             for (name, value) in *sent {
                 headers.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), value.parse().unwrap());
             }
-            let found = trusted.client(peer.parse().unwrap(), &headers);
+            let (trusted, other) =
+                if headers.contains_key("forwarded") { (&by_rfc, &by_list) } else { (&by_list, &by_rfc) };
+            let peer: IpAddr = peer.parse().unwrap();
+            let found = trusted.client(peer, &headers);
             assert_eq!(found, client.parse::<IpAddr>().unwrap(), "{peer} {sent:?}");
+            assert_eq!(
+                other.client(peer, &headers),
+                peer,
+                "the header that they do not write counts for nothing"
+            );
         }
-        assert_eq!(TrustedProxies::parse("").unwrap(), TrustedProxies::default());
+        assert_eq!(TrustedProxies::parse("", ForwardedHeader::default()).unwrap(), TrustedProxies::default());
         for wrong in ["10.0.0.0/33", "ten", "10.0.0.0/x", "::1/129"] {
-            assert!(TrustedProxies::parse(wrong).is_err(), "{wrong}");
+            assert!(TrustedProxies::parse(wrong, ForwardedHeader::default()).is_err(), "{wrong}");
         }
-        let everybody = TrustedProxies::parse("0.0.0.0/0").unwrap();
+        let everybody = TrustedProxies::parse("0.0.0.0/0", ForwardedHeader::default()).unwrap();
         let mut headers = HeaderMap::new();
         headers.insert("x-forwarded-for", "1.1.1.1, 2.2.2.2".parse().unwrap());
         assert_eq!(everybody.client("9.9.9.9".parse().unwrap(), &headers).to_string(), "1.1.1.1");

@@ -60,9 +60,13 @@ where
     fn call(&mut self, mut request: Request) -> Self::Future {
         let call = Call::begin(&self.app, &mut request);
         let app = Arc::clone(&self.app);
+        let has_body = call.body != Announced::None;
         if let Err(exceeded) = call.of_address(&app, &request) {
-            let refused = Problem::from(exceeded).into_response();
-            return Box::pin(std::future::ready(Ok(call.end(&app, Ok(Ok(refused))))));
+            let mut refused = call.end(&app, Ok(Ok(Problem::from(exceeded).into_response())));
+            if has_body {
+                refused.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            return Box::pin(std::future::ready(Ok(refused)));
         }
         if call.body != Announced::Small {
             let answer = self.route.call(request);
@@ -101,7 +105,9 @@ impl Call {
         }
         strip_identity(request.headers_mut());
         let spent = Spent::default();
-        request.extensions_mut().insert(spent.clone());
+        if app.guard.limits.are_any() {
+            request.extensions_mut().insert(spent.clone());
+        }
         let id = request_id(request.headers()).unwrap_or_else(|| app.engine.new_id().into());
         request.extensions_mut().insert(RequestId(Arc::clone(&id)));
         Self {
@@ -114,9 +120,10 @@ impl Call {
         }
     }
 
-    /// Takes the call from the budget of where it comes from. Whoever asks whether the server lives is always answered.
+    /// Takes the call from the budget of where it comes from. Whoever asks whether the server lives, or is ready, is answered.
     fn of_address(&self, app: &App, request: &Request) -> Result<(), Exceeded> {
-        let asks_for_life = self.route.as_ref().is_some_and(|route| route.as_str() == "/healthz");
+        let asks_for_life =
+            self.route.as_ref().is_some_and(|route| matches!(route.as_str(), "/healthz" | "/readyz"));
         match request.extensions().get::<Peer>() {
             Some(Peer(peer)) if !asks_for_life => {
                 let client = app.guard.proxies.client(*peer, request.headers());
@@ -183,7 +190,8 @@ impl Spent {
             (&RATE_LIMIT, format!("\"{policy}\";r={remaining};t={seconds}")),
         ];
         for (name, text) in told {
-            if let Ok(value) = HeaderValue::from_str(&text) {
+            // Taken as it is, not copied: every answer has them.
+            if let Ok(value) = HeaderValue::try_from(text) {
                 headers.insert(name, value);
             }
         }
@@ -232,7 +240,7 @@ async fn read_small_body(request: &mut Request, timeout: Duration) -> Result<(),
 
 /// Answers that may leave the request's body unread: the connection cannot be used again, and says so.
 fn refuses_unread(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 401 | 403 | 404 | 405 | 408 | 413 | 415 | 503)
+    matches!(status.as_u16(), 401 | 403 | 404 | 405 | 408 | 413 | 415 | 429 | 503)
 }
 
 /// Identity comes from a verified token and from nowhere else, however the header is spelled.

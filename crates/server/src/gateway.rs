@@ -9,7 +9,7 @@ pub use upstreams::UpstreamOptions;
 use crate::address::Peer;
 use crate::app::Guard;
 use crate::edge::{REQUEST_ID, Spent, request_id};
-use crate::identity::{bearer, is_of_the_house, overloaded};
+use crate::identity::{bearer, is_of_the_house};
 use crate::limits::{Kind, Underway};
 use crate::problem::Problem;
 use crate::token::Verifier;
@@ -26,6 +26,7 @@ use guerdon_core::identity::Identity;
 use guerdon_engine::{Clock, Entropy};
 use prometheus_client::registry::Registry;
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -76,6 +77,8 @@ impl Gateway {
     async fn answer(&self, request: Request) -> Response {
         let id = request_id(request.headers()).unwrap_or_else(|| Entropy.id(self.clock.now()).into());
         let spent = Spent::default();
+        let has_body = request.headers().contains_key(header::TRANSFER_ENCODING)
+            || request.headers().get(header::CONTENT_LENGTH).is_some_and(|length| length != "0");
         let answered = AssertUnwindSafe(self.pass(request, &id, &spent)).catch_unwind().await;
         let mut response = match answered {
             Ok(Ok(response)) => response,
@@ -83,7 +86,12 @@ impl Gateway {
                 if let Some(cause) = &problem.cause {
                     tracing::warn!(request_id = &*id, code = %problem.code, cause, "a call was not passed on");
                 }
-                problem.render(&id)
+                let mut refused = problem.render(&id);
+                // What was not read would be taken for the next call.
+                if has_body {
+                    refused.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                }
+                refused
             }
             Err(_) => {
                 tracing::error!(request_id = &*id, "the gateway panicked");
@@ -105,13 +113,17 @@ impl Gateway {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path();
         // What concerns the gateway itself it answers itself.
-        match path {
-            "/healthz" => return Ok("{\"status\":\"alive\"}".into_response()),
-            "/metrics" => return self.metrics(),
-            _ => {}
+        if path == "/healthz" {
+            return Ok("{\"status\":\"alive\"}".into_response());
         }
         let peer = parts.extensions.get::<Peer>().map(|Peer(peer)| *peer);
         let client = peer.map(|peer| self.guard.proxies.client(peer, &parts.headers));
+        // Which servers there are concerns nobody outside.
+        if path == "/metrics"
+            && client.is_some_and(|client| client.to_canonical().is_loopback() || is_private(client))
+        {
+            return self.metrics();
+        }
         if let Some(client) = client {
             let found = self.guard.limits.address(client);
             spent.note(found);
@@ -145,7 +157,7 @@ impl Gateway {
     }
 
     fn let_in(&self, identity: &Identity, method: &Method, spent: &Spent) -> Result<Underway, Problem> {
-        let place = self.guard.limits.enter().ok_or_else(overloaded)?;
+        let place = self.guard.limits.enter(identity.user_id.as_str())?;
         let found = self.guard.limits.user(identity.user_id.as_str(), Kind::of(method));
         spent.note(found);
         found?;
@@ -158,6 +170,13 @@ impl Gateway {
             .map_err(|_| Problem::new(Code::InternalError, "the figures could not be written"))?;
         let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
         Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
+    }
+}
+
+fn is_private(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.is_private(),
+        IpAddr::V6(address) => address.is_unique_local(),
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Caller<N: Need> {
     identity: Arc<Identity>,
     request_id: Arc<str>,
     /// Among the calls that are under way; given back with the answer.
-    _place: Option<Underway>,
+    place: Option<Underway>,
     need: PhantomData<N>,
 }
 
@@ -61,6 +61,11 @@ impl<N: Need> Caller<N> {
     /// Whose data they may see: all of it, or only their own.
     pub(crate) fn sees(&self) -> Option<&UserId> {
         if self.may(Permission::Inspect) { None } else { Some(self.user_id()) }
+    }
+
+    /// Their place among the calls that are under way, for what goes on after the answer has begun.
+    pub(crate) fn take_place(&mut self) -> Option<Underway> {
+        self.place.take()
     }
 
     /// As the audit log names them.
@@ -89,7 +94,7 @@ impl<N: Need> FromRequestParts<Arc<App>> for Caller<N> {
         }
         let request_id =
             parts.extensions.get::<RequestId>().map_or_else(|| "".into(), |id| Arc::clone(&id.0));
-        Ok(Self { identity, request_id, _place: place, need: PhantomData })
+        Ok(Self { identity, request_id, place, need: PhantomData })
     }
 }
 
@@ -101,7 +106,7 @@ pub(crate) fn is_of_the_house(identity: &Identity) -> bool {
 /// Takes a call from the user's budget, and a place among those that are under way.
 fn let_in(parts: &Parts, app: &App, identity: &Identity) -> Result<Underway, Problem> {
     let limits = &app.guard.limits;
-    let place = limits.enter().ok_or_else(overloaded)?;
+    let place = limits.enter(identity.user_id.as_str())?;
     let spent = limits.user(identity.user_id.as_str(), Kind::of(&parts.method));
     if let Some(note) = parts.extensions.get::<Spent>() {
         note.note(spent);
@@ -110,10 +115,6 @@ fn let_in(parts: &Parts, app: &App, identity: &Identity) -> Result<Underway, Pro
         Ok(_) => Ok(place),
         Err(exceeded) => Err(exceeded.into()),
     }
-}
-
-pub(crate) fn overloaded() -> Problem {
-    Problem::new(Code::Overloaded, "nothing was changed; too many calls are under way, try again")
 }
 
 /// What the gateway says of the caller, as the edge found it.

@@ -24,7 +24,7 @@ mod tls;
 mod token;
 mod trusted;
 
-pub use address::TrustedProxies;
+pub use address::{ForwardedHeader, TrustedProxies};
 pub use app::{App, Guard, HttpOptions, Identities, router};
 pub use gateway::{Gateway, GatewayOptions, GatewayService, UpstreamOptions};
 pub use limits::LimitOptions;

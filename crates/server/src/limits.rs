@@ -5,11 +5,11 @@ use crate::problem::Problem;
 use guerdon_core::Code;
 use guerdon_engine::Stopwatch;
 use std::collections::HashMap;
-use std::collections::hash_map::RandomState;
+use std::collections::hash_map::{Entry, RandomState};
 use std::hash::{BuildHasher, Hash};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// In calls per second; 0 is without limit.
@@ -121,7 +121,7 @@ pub(crate) struct Limits {
     users: Option<Budget>,
     addresses: Option<Budget>,
     underway_max: usize,
-    underway: Arc<AtomicUsize>,
+    places: Arc<Places>,
     hasher: RandomState,
     started: Stopwatch,
 }
@@ -132,10 +132,19 @@ impl Limits {
             users: Budget::new("user", options.per_user),
             addresses: Budget::new("address", options.per_address),
             underway_max: options.underway,
-            underway: Arc::default(),
+            places: Arc::new(Places {
+                taken: AtomicUsize::new(0),
+                of_user_max: options.per_user,
+                of_users: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            }),
             hasher: RandomState::new(),
             started: Stopwatch::start(),
         }
+    }
+
+    /// Whether anybody has a budget at all.
+    pub(crate) fn are_any(&self) -> bool {
+        self.users.is_some() || self.addresses.is_some()
     }
 
     fn now(&self) -> i64 {
@@ -161,26 +170,87 @@ impl Limits {
         self.spend(self.addresses.as_ref(), network)
     }
 
-    /// A place among the calls that are under way, if there is one.
-    pub(crate) fn enter(&self) -> Option<Underway> {
-        let place = Underway(Arc::clone(&self.underway));
-        let before = self.underway.fetch_add(1, Ordering::Relaxed);
-        (before < self.underway_max).then_some(place)
+    /// A place among the calls that are under way. One user cannot have more of them at one time than calls in a second:
+    /// a few who wait, or stream, could otherwise keep everybody else out.
+    pub(crate) fn enter(&self, user: &str) -> Result<Underway, Full> {
+        let place = self.places.take(self.hasher.hash_one(user)).ok_or(Full::OfUser)?;
+        if self.places.taken.load(Ordering::Relaxed) > self.underway_max { Err(Full::All) } else { Ok(place) }
     }
 }
 
-/// Given back when the call is done.
-pub(crate) struct Underway(Arc<AtomicUsize>);
+/// Why there is no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    All,
+    OfUser,
+}
+
+impl From<Full> for Problem {
+    fn from(full: Full) -> Self {
+        match full {
+            Full::All => {
+                Self::new(Code::Overloaded, "nothing was changed; too many calls are under way, try again")
+            }
+            Full::OfUser => {
+                let detail = "nothing was changed; too many calls and streams of this user are under way";
+                Self { retry_after_s: Some(1), ..Self::new(Code::RateLimited, detail) }
+            }
+        }
+    }
+}
+
+struct Places {
+    taken: AtomicUsize,
+    /// 0 is without limit.
+    of_user_max: u32,
+    /// How many each user has, as long as it is any.
+    of_users: Box<[Mutex<HashMap<u64, u32>>]>,
+}
+
+impl Places {
+    fn take(self: &Arc<Self>, user: u64) -> Option<Underway> {
+        if self.of_user_max > 0 {
+            let mut of_users = self.of_user(user);
+            let taken = of_users.entry(user).or_default();
+            if *taken >= self.of_user_max {
+                return None;
+            }
+            *taken += 1;
+        }
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        Some(Underway { places: Arc::clone(self), user })
+    }
+
+    fn of_user(&self, user: u64) -> MutexGuard<'_, HashMap<u64, u32>> {
+        let place = usize::try_from(user % SHARDS as u64).unwrap_or(0);
+        self.of_users[place].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call under way, or a stream; given back when it is done.
+pub(crate) struct Underway {
+    places: Arc<Places>,
+    user: u64,
+}
 
 impl Drop for Underway {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.places.taken.fetch_sub(1, Ordering::Relaxed);
+        if self.places.of_user_max > 0 {
+            let mut of_users = self.places.of_user(self.user);
+            if let Entry::Occupied(mut taken) = of_users.entry(self.user) {
+                *taken.get_mut() -= 1;
+                if *taken.get() == 0 {
+                    taken.remove();
+                }
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Budget, Kind, LimitOptions, Limits, SECOND_US, take};
+    use super::{Budget, Full, Kind, LimitOptions, Limits, SECOND_US, take};
     use std::net::IpAddr;
 
     #[test]
@@ -250,11 +320,16 @@ mod tests {
 
     #[test]
     fn places_are_given_back() {
-        let limits = Limits::new(LimitOptions { underway: 1, ..LimitOptions::default() });
-        let first = limits.enter();
-        assert!(first.is_some());
-        assert!(limits.enter().is_none());
-        drop(first);
-        assert!(limits.enter().is_some());
+        let limits = Limits::new(LimitOptions { underway: 3, per_user: 2, per_address: 0 });
+        let first = limits.enter("a");
+        let second = limits.enter("a");
+        assert!(first.is_ok() && second.is_ok());
+        assert_eq!(limits.enter("a").err(), Some(Full::OfUser));
+        let third = limits.enter("b");
+        assert!(third.is_ok());
+        assert_eq!(limits.enter("c").err(), Some(Full::All));
+        drop((first, second, third));
+        assert!(limits.enter("a").is_ok());
+        assert!(limits.places.of_users.iter().all(|shard| shard.lock().unwrap().is_empty()));
     }
 }

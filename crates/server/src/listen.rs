@@ -11,6 +11,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use prometheus_client::metrics::gauge::Gauge;
+use rustix::net::sockopt::set_tcp_user_timeout;
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::IpAddr;
@@ -25,6 +26,8 @@ use tower::Service;
 
 const HEADER_BYTES_MAX: usize = 64 * 1024;
 const HEADERS_MAX: usize = 100;
+/// How long bytes may stay on their way to a client that does not take them.
+const UNREAD_MS: u32 = 30_000;
 /// When the machine is out of descriptors, trying again at once would only burn its time.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -104,7 +107,9 @@ fn attend<S: Answers>(
     answers: FromPeer<S>,
     graceful: &GracefulShutdown,
 ) {
-    if let Err(error) = stream.set_nodelay(true) {
+    // Whoever asks and does not take the answer is given up after a while.
+    let prepared = stream.set_nodelay(true).and_then(|()| Ok(set_tcp_user_timeout(&stream, UNREAD_MS)?));
+    if let Err(error) = prepared {
         tracing::debug!(%error, "a connection was gone at once");
         return;
     }

@@ -1,6 +1,7 @@
 //! Server-sent events: a view of something, sent again whenever it has changed.
 
 use crate::app::App;
+use crate::limits::Underway;
 use crate::problem::Problem;
 use axum::response::IntoResponse;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -20,6 +21,7 @@ pub(crate) struct Frame {
 /// a failure, or the server's stop.
 pub(crate) fn changes<L, C>(
     app: Arc<App>,
+    place: Option<Underway>,
     look: impl Fn(Arc<App>) -> L + Send + 'static,
     changed: impl Fn(Arc<App>) -> C + Send + 'static,
 ) -> impl IntoResponse
@@ -27,17 +29,18 @@ where
     L: Future<Output = Result<Frame, Problem>> + Send,
     C: Future<Output = ()> + Send,
 {
-    let state = Some((String::new(), look, changed));
+    // A stream is under way for as long as it lasts.
+    let state = Some((String::new(), look, changed, place));
     let frames = unfold(state, move |state| {
         let app = Arc::clone(&app);
         async move {
-            let (mut sent, look, changed) = state?;
+            let (mut sent, look, changed, place) = state?;
             loop {
                 let frame = look(Arc::clone(&app)).await.ok()?;
                 if frame.data != sent {
                     sent.clone_from(&frame.data);
                     let event = Event::default().event(frame.name).data(frame.data);
-                    let next = (!frame.last).then_some((sent, look, changed));
+                    let next = (!frame.last).then_some((sent, look, changed, place));
                     return Some((Ok::<_, Infallible>(event), next));
                 }
                 let mut stopping = app.stopping.subscribe();

@@ -188,7 +188,11 @@ type Read = (Arc<Identity>, Times);
 
 fn read(token: &str, key: &DecodingKey, validation: &Validation, now: Timestamp) -> Result<Read, Problem> {
     let read = jsonwebtoken::decode::<Claims>(token, key, validation);
-    let claims = read.map_err(|error| invalid(&refusal(&error)))?.claims;
+    let read = read.map_err(|error| invalid(&refusal(&error)))?;
+    if read.header.crit.is_some() {
+        return Err(invalid("it has to be understood in a way that this server does not know (crit)"));
+    }
+    let claims = read.claims;
     let times = Times { expires_at: numeric_date(claims.exp), not_before: claims.nbf.map(numeric_date) };
     times.check(now)?;
     let user_id = UserId::parse(claims.sub).map_err(|reason| invalid(&format!("sub {reason}")))?;

@@ -92,7 +92,7 @@ pub fn begin(
         .collect();
     let state = State::Going { at: Going::Validation };
     let shown = event.settings.rewards.iter().map(|reward| {
-        let view = RewardView { reward: reward.into(), remaining_stock: None };
+        let view = RewardView::of(reward.into(), None);
         serde_json::to_value(view).unwrap_or_default()
     });
     Some(Claim {

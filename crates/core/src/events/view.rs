@@ -1,10 +1,12 @@
 //! How an event reads, to people and in the audit log.
 
 use super::body::{AttendanceBody, RewardBody};
-use super::settings::{EventKind, GrantPolicy, Prize};
+use super::settings::{EventKind, GrantPolicy, Prize, RewardKindName};
 use super::{Event, EventState, EventStatus, EventType};
+use crate::money::Decimal;
 use crate::time::Timestamp;
 use serde::Serialize;
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
@@ -67,13 +69,60 @@ pub enum UiPhase {
     Announced,
 }
 
+/// A reward as it was sent, and what is left of it. The fields are named again because a body takes no others, and says so in
+/// its schema.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct RewardView {
-    #[serde(flatten)]
-    pub reward: RewardBody,
+    pub reward_id: String,
+    pub kind: RewardKindName,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantity: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_stock: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>)]
+    pub amount: Option<Decimal>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub currency: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coupon_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub details: Option<Map<String, Value>>,
     /// What is left, where the stock is limited.
-    #[serde(rename = "remainingStock", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub remaining_stock: Option<i64>,
+}
+
+impl RewardView {
+    pub fn of(reward: RewardBody, remaining_stock: Option<i64>) -> Self {
+        let RewardBody {
+            reward_id,
+            kind,
+            quantity,
+            total_stock,
+            amount,
+            currency,
+            coupon_id,
+            provider,
+            details,
+        } = reward;
+        Self {
+            reward_id,
+            kind,
+            quantity,
+            total_stock,
+            amount,
+            currency,
+            coupon_id,
+            provider,
+            details,
+            remaining_stock,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
@@ -105,8 +154,8 @@ impl EventView {
     pub fn public(event: &Event, now: Timestamp) -> Self {
         let mut view = Self::of(event, now);
         for shown in &mut view.rewards {
-            shown.reward.details = None;
-            shown.reward.provider = None;
+            shown.details = None;
+            shown.provider = None;
         }
         view
     }
@@ -133,7 +182,7 @@ impl EventView {
                 .rewards
                 .iter()
                 .zip(&event.remaining_stock)
-                .map(|(reward, remaining)| RewardView { reward: reward.into(), remaining_stock: *remaining })
+                .map(|(reward, remaining)| RewardView::of(reward.into(), *remaining))
                 .collect(),
             attendance: AttendanceBody::of(&settings.kind),
             random: None,

@@ -1,6 +1,6 @@
 use super::wiring::{listening, scheme, start_log, stop_signals, verifier};
 use super::{fail, say};
-use crate::settings::Settings;
+use crate::settings::{DEVELOPMENT_SECRET, Settings};
 use guerdon_engine::Clock;
 use guerdon_server::{Gateway, GatewayKey, GatewayOptions, GatewayService, Guard, UpstreamOptions};
 use prometheus_client::metrics::gauge::Gauge;
@@ -27,6 +27,9 @@ async fn serve(settings: &Settings) -> Result<(), String> {
     let secret = settings.gateway.secret.as_ref().ok_or(
         "gateway.secret is not set: the servers behind the gateway have to know by it that it is the gateway who speaks",
     )?;
+    if settings.auth.secret.as_deref() == Some(DEVELOPMENT_SECRET) && !settings.listen.ip().is_loopback() {
+        return Err("auth.secret is the development secret, which everybody knows: set a secret of your own, or auth.jwks".into());
+    }
     let mut registry = Registry::default();
     let verifier = verifier(settings, &mut registry).await?;
     let connections = Gauge::default();

@@ -82,7 +82,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "gateway.window",
         Duration,
         Some("10s"),
-        "How long a signature of the gateway is good; the clocks of both may differ by less.",
+        "How long a signature of the gateway is good, at most 1m; the clocks of both may differ by less.",
     ),
     used(
         "gateway.upstreams",
@@ -113,7 +113,13 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "http.trustedProxies",
         Text,
         None,
-        "Addresses and networks (`10.0.0.0/8`) whose `Forwarded` or `X-Forwarded-For` is believed, with commas between.",
+        "Addresses and networks (`10.0.0.0/8`) that are believed when they say where a call comes from, with commas between.",
+    ),
+    used(
+        "http.forwardedHeader",
+        Choice(&["x-forwarded-for", "forwarded"]),
+        Some("x-forwarded-for"),
+        "Where they say it. The other header is passed on by most of them from whoever sent it, and is not looked at.",
     ),
     used(
         "users.unknown",
@@ -377,7 +383,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "limits.perUser",
         Count { least: 0, most: 1_000_000 },
         Some("50"),
-        "Calls per second of one user, as many that write and as many that look; 0 is without limit. Operators, auditors and services have none.",
+        "Calls per second of one user, as many that write and as many that look, and as many of both under way at one time; 0 is without limit. Operators, auditors and services have none.",
     ),
     used(
         "limits.perAddress",

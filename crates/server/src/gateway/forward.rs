@@ -110,7 +110,12 @@ impl Forward<'_> {
     fn request(&self, parts: &Parts, authority: &str, body: &bytes::Bytes) -> Result<Request, Problem> {
         let address = parts.uri.path_and_query().map_or("/", |address| address.as_str());
         let unreadable = || Problem::new(Code::BadRequest, "the address cannot be passed on");
-        let uri: Uri = format!("http://{authority}{address}").parse().map_err(|_| unreadable())?;
+        // `*` and what begins otherwise is an address too, and would lead elsewhere if it were put behind a server's name.
+        if !address.starts_with('/') {
+            return Err(unreadable());
+        }
+        let uri = Uri::builder().scheme("http").authority(authority).path_and_query(address).build();
+        let uri = uri.map_err(|_| unreadable())?;
         let mut request = Request::new(Body::from(body.clone()));
         *request.method_mut() = parts.method.clone();
         *request.headers_mut() = parts.headers.clone();

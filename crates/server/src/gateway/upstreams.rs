@@ -69,8 +69,8 @@ impl Upstreams {
         gateway.register("upstream_up", "Whether a server behind the gateway is ready", up.clone());
         let mut all = Vec::new();
         for url in &options.urls {
-            let authority =
-                authority(url).ok_or_else(|| format!("{url:?} must be written as http://HOST:PORT"))?;
+            let authority = authority(url)
+                .ok_or("an upstream must be written as http://HOST:PORT, without a name and a password")?;
             let labels = UpstreamLabels { upstream: authority.clone() };
             let gauge = up.get_or_create(&labels).clone();
             all.push(Arc::new(Upstream { authority, up: AtomicBool::new(false), gauge }));

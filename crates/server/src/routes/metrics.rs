@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 
 /// Figures for Prometheus, in its text format.
-#[utoipa::path(get, path = "/metrics", tag = "Service", operation_id = "metrics", responses((status = 200, body = String)))]
+#[utoipa::path(get, path = "/metrics", tag = "Service", operation_id = "metrics", responses((status = 200, body = String, content_type = "application/openmetrics-text")))]
 pub(crate) async fn handle(State(app): State<Arc<App>>) -> Response {
     let mut text = String::new();
     match prometheus_client::encoding::text::encode(&mut text, &app.registry) {

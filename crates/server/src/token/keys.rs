@@ -7,6 +7,7 @@ use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, P
 use jsonwebtoken::{Algorithm, DecodingKey};
 use prometheus_client::metrics::gauge::Gauge;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
@@ -70,7 +71,7 @@ struct KeySet {
 }
 
 impl KeySet {
-    /// Reads a set as RFC 7517 has it. What is of no use to us is passed over; a set without any use is an error.
+    /// Reads a set as RFC 7517 has it. What is of no use to us is passed over.
     fn parse(text: &[u8], before: &Self) -> Result<Self, String> {
         #[derive(serde::Deserialize)]
         struct Published {
@@ -82,7 +83,7 @@ impl KeySet {
             return Err(format!("it has more than {KEYS_MAX} keys"));
         }
         let mut set = Self { fetched: Some(Stopwatch::start()), ..Self::default() };
-        let only = published.keys.len() == 1;
+        let (only, mut doubled) = (published.keys.len() == 1, Vec::new());
         for value in published.keys {
             let Some(key) = serde_json::from_value::<Jwk>(value).ok().and_then(Key::of) else { continue };
             match key.published.common.key_id.clone() {
@@ -92,7 +93,7 @@ impl KeySet {
                     let key = known.map_or_else(|| Arc::new(key), Arc::clone);
                     // Two of one name: neither can be meant.
                     if set.by_kid.insert(kid.as_str().into(), key).is_some() {
-                        return Err(format!("it has two keys of the name {kid:?}"));
+                        doubled.push(kid);
                     }
                 }
                 None if only => {
@@ -102,8 +103,14 @@ impl KeySet {
                 None => {}
             }
         }
+        for kid in doubled {
+            set.by_kid.remove(kid.as_str());
+        }
+        // A set without any is a set all the same: whoever withdraws all keys means it.
         if set.by_kid.is_empty() && set.nameless.is_none() {
-            return Err("it has no key for RS256, ES256 or EdDSA that tokens could name".into());
+            tracing::error!(
+                "there is no key for RS256, ES256 or EdDSA any more that tokens could name: nobody is let in"
+            );
         }
         Ok(set)
     }
@@ -139,6 +146,8 @@ pub(super) struct KeyRing {
     wanted: Notify,
     /// When the source was last asked.
     asked: Mutex<Option<Stopwatch>>,
+    /// Whether the source gave no answer that can be used the last time.
+    failing: AtomicBool,
     /// Counts the answers of the source.
     answers: watch::Sender<u64>,
     count: Gauge,
@@ -151,6 +160,7 @@ impl KeyRing {
             times,
             wanted: Notify::new(),
             asked: Mutex::default(),
+            failing: AtomicBool::new(false),
             answers: watch::Sender::new(0),
             count: Gauge::default(),
         }
@@ -182,11 +192,18 @@ impl KeyRing {
         let asked = *self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         // One that is under way will be answered soon; one that was answered just now would say the same again.
         if asked.is_some_and(|asked| asked.elapsed() < COOL_DOWN) && !self.is_asking() {
-            return Err(missing);
+            return self.unless_failing(self.known(kid).or(Err(missing)));
         }
         self.wanted.notify_one();
-        let _ = tokio::time::timeout(PATIENCE, answers.changed()).await;
-        self.known(kid)
+        let answered = tokio::time::timeout(PATIENCE, answers.changed()).await.is_ok();
+        let known = self.known(kid);
+        if answered { self.unless_failing(known) } else { known.map_err(|_| NoKey::Stale) }
+    }
+
+    /// A key that the source could not be asked about is not one that it does not have.
+    fn unless_failing(&self, known: Result<Arc<Key>, NoKey>) -> Result<Arc<Key>, NoKey> {
+        let failing = self.failing.load(Ordering::Relaxed);
+        known.map_err(|missing| if failing { NoKey::Stale } else { missing })
     }
 
     /// Whether this is still the key of that name.
@@ -213,6 +230,7 @@ impl KeyRing {
                 .set(i64::try_from(set.by_kid.len() + usize::from(set.nameless.is_some())).unwrap_or(0));
             *self.set.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
         });
+        self.failing.store(outcome.is_err(), Ordering::Relaxed);
         self.answers.send_modify(|count| *count += 1);
         outcome
     }

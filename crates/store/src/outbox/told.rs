@@ -14,6 +14,7 @@ use guerdon_core::requests::{RequestId, RequestState};
 use std::collections::HashMap;
 
 statements! {
+    KEPT = "SELECT payload FROM integration.outbox_events WHERE event_id = $1";
     /// Whatever was told of it: a request that goes leaves its text behind.
     KEEP = "UPDATE integration.outbox_events SET payload = $2 WHERE event_id = $1 AND payload = ''",
         postgres: "UPDATE integration.outbox_events m SET payload = row.payload
@@ -70,6 +71,13 @@ pub(super) fn complete<'m>(
         }
     }
     for message in bare.iter_mut().filter(|message| message.payload.is_empty()) {
+        // Its request may have been swept since the message was read: then the text is there.
+        let kept =
+            tx.query_one(&KEPT, &[Param::Blob(message.id.as_bytes())], |row| Ok(row.text(0)?.to_owned()))?;
+        if let Some(kept) = kept.filter(|kept| !kept.is_empty()) {
+            message.payload = kept;
+            continue;
+        }
         // Only somebody's own hand in the database removes a request and leaves its message bare.
         tracing::error!(request_id = message.aggregate_id, "a message is about a request that is not there");
         message.payload.push_str("null");

@@ -20,7 +20,7 @@ const LOOK_ANYWAY: Duration = Duration::from_secs(15);
 )]
 pub(crate) async fn handle(
     State(app): State<Arc<App>>,
-    caller: Caller<Participate>,
+    mut caller: Caller<Participate>,
     Id(id): Id<RequestId>,
 ) -> Result<impl IntoResponse, Problem> {
     let user = caller.user_id().clone();
@@ -37,5 +37,5 @@ pub(crate) async fn handle(
         let event_id = event_id.clone();
         async move { app.engine.line_changed(&event_id, LOOK_ANYWAY).await }
     };
-    Ok(changes(app, look, changed))
+    Ok(changes(app, caller.take_place(), look, changed))
 }

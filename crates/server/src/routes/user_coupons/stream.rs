@@ -21,7 +21,7 @@ const LOOK_ANYWAY: Duration = Duration::from_secs(15);
 )]
 pub(crate) async fn handle(
     State(app): State<Arc<App>>,
-    caller: Caller<Participate>,
+    mut caller: Caller<Participate>,
     Id(id): Id<UserCouponId>,
 ) -> Result<impl IntoResponse, Problem> {
     let user = caller.sees().cloned();
@@ -36,5 +36,5 @@ pub(crate) async fn handle(
         }
     };
     let changed = move |app: Arc<App>| async move { app.engine.coupon_changed(id, LOOK_ANYWAY).await };
-    Ok(changes(app, look, changed))
+    Ok(changes(app, caller.take_place(), look, changed))
 }

@@ -20,7 +20,7 @@ const LOOK_ANYWAY: Duration = Duration::from_secs(15);
 )]
 pub(crate) async fn handle(
     State(app): State<Arc<App>>,
-    _caller: Caller<Inspect>,
+    mut caller: Caller<Inspect>,
     Id(id): Id<EventId>,
 ) -> Result<impl IntoResponse, Problem> {
     app.engine.summary(&id).await?;
@@ -37,5 +37,5 @@ pub(crate) async fn handle(
         let id = watched.clone();
         async move { app.engine.line_changed(&id, LOOK_ANYWAY).await }
     };
-    Ok(changes(app, look, changed))
+    Ok(changes(app, caller.take_place(), look, changed))
 }
