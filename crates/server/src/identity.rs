@@ -63,9 +63,9 @@ impl<N: Need> Caller<N> {
         if self.may(Permission::Inspect) { None } else { Some(self.user_id()) }
     }
 
-    /// Their place among the calls that are under way, for what goes on after the answer has begun.
+    /// Their place among the user's own calls, for a stream that goes on after the answer has begun.
     pub(crate) fn take_place(&mut self) -> Option<Underway> {
-        self.place.take()
+        self.place.take().map(Underway::streams)
     }
 
     /// As the audit log names them.

@@ -218,7 +218,7 @@ impl Places {
             *taken += 1;
         }
         self.taken.fetch_add(1, Ordering::Relaxed);
-        Some(Underway { places: Arc::clone(self), user })
+        Some(Underway { places: Arc::clone(self), user, among_all: true })
     }
 
     fn of_user(&self, user: u64) -> MutexGuard<'_, HashMap<u64, u32>> {
@@ -231,11 +231,28 @@ impl Places {
 pub(crate) struct Underway {
     places: Arc<Places>,
     user: u64,
+    /// Whether it counts among everybody's.
+    among_all: bool,
+}
+
+impl Underway {
+    /// The call was answered and goes on as a stream: it still is one of the user's, but thousands who only follow their requests
+    /// do not keep others from applying.
+    pub(crate) fn streams(mut self) -> Self {
+        self.leave_all();
+        self
+    }
+
+    fn leave_all(&mut self) {
+        if std::mem::take(&mut self.among_all) {
+            self.places.taken.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Drop for Underway {
     fn drop(&mut self) {
-        self.places.taken.fetch_sub(1, Ordering::Relaxed);
+        self.leave_all();
         if self.places.of_user_max > 0 {
             let mut of_users = self.places.of_user(self.user);
             if let Entry::Occupied(mut taken) = of_users.entry(self.user) {
@@ -328,7 +345,12 @@ mod tests {
         let third = limits.enter("b");
         assert!(third.is_ok());
         assert_eq!(limits.enter("c").err(), Some(Full::All));
-        drop((first, second, third));
+        let streaming = third.map(super::Underway::streams);
+        assert!(limits.enter("c").is_ok(), "a stream leaves room for others");
+        let another = limits.enter("b");
+        assert!(another.is_ok());
+        assert_eq!(limits.enter("b").err(), Some(Full::OfUser), "and counts as its user's");
+        drop((first, second, streaming, another));
         assert!(limits.enter("a").is_ok());
         assert!(limits.places.of_users.iter().all(|shard| shard.lock().unwrap().is_empty()));
     }

@@ -29,7 +29,7 @@ where
     L: Future<Output = Result<Frame, Problem>> + Send,
     C: Future<Output = ()> + Send,
 {
-    // A stream is under way for as long as it lasts.
+    // A stream is one of its user's for as long as it lasts.
     let state = Some((String::new(), look, changed, place));
     let frames = unfold(state, move |state| {
         let app = Arc::clone(&app);
