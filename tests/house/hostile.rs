@@ -1,20 +1,10 @@
 //! A hostile internet: connections that hold on, bodies without end, JSON that unfolds, paths that lead elsewhere.
 
-use crate::support::{BINARY, as_user, operator, token};
-use guerdon_harness::{Server, ServerOptions, TestDatabase, TestEngine, until};
+use crate::support::{as_user, on_sqlite, operator, token};
+use guerdon_harness::{Server, until};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
-
-fn server(settings: &[(&str, &str)]) -> (TestDatabase, Server) {
-    let database = TestDatabase::new(TestEngine::Sqlite);
-    let mut options = ServerOptions::on(&database.url);
-    for (name, value) in settings {
-        options = options.with(name, value);
-    }
-    let server = Server::start(BINARY, &options);
-    (database, server)
-}
 
 fn connect(server: &Server) -> TcpStream {
     let stream = TcpStream::connect(server.address.trim_start_matches("http://")).unwrap();
@@ -25,7 +15,7 @@ fn connect(server: &Server) -> TcpStream {
 #[test]
 fn five_thousand_connections_that_say_nothing_hold_nobody_up() {
     // With the usual ten seconds the first would be hung up on before the last is there.
-    let (_database, server) = server(&[("GUERDON_HTTP__HEADER_TIMEOUT", "60s")]);
+    let (_database, server) = on_sqlite(&[("GUERDON_HTTP__HEADER_TIMEOUT", "60s")]);
     let mut idle = Vec::new();
     for number in 0..5_000 {
         let mut stream = connect(&server);
@@ -52,7 +42,7 @@ fn five_thousand_connections_that_say_nothing_hold_nobody_up() {
 
 #[test]
 fn a_hundred_megabytes_are_not_taken() {
-    let (_database, server) = server(&[]);
+    let (_database, server) = on_sqlite(&[]);
     let token = token("op", "OPERATOR");
     for announced in [true, false] {
         let mut stream = connect(&server);
@@ -88,7 +78,7 @@ fn a_hundred_megabytes_are_not_taken() {
 
 #[test]
 fn json_that_unfolds_is_refused() {
-    let (_database, server) = server(&[]);
+    let (_database, server) = on_sqlite(&[]);
     let api = operator(&server);
     let many = format!("{{{}}}", (0..20_000).map(|n| format!("\"k{n}\":1")).collect::<Vec<_>>().join(","));
     let long = format!("{{\"eventId\": {}}}", "9".repeat(200_000));
@@ -106,7 +96,7 @@ fn json_that_unfolds_is_refused() {
 
 #[test]
 fn paths_lead_nowhere_else() {
-    let (_database, server) = server(&[]);
+    let (_database, server) = on_sqlite(&[]);
     let token = token("u-1", "USER");
     for path in [
         "/v1/../v1/admin/events",
@@ -141,7 +131,7 @@ fn paths_lead_nowhere_else() {
 
 #[test]
 fn more_headers_than_a_client_needs_are_refused() {
-    let (_database, server) = server(&[]);
+    let (_database, server) = on_sqlite(&[]);
     let mut stream = connect(&server);
     let headers: Vec<_> = (0..500).map(|number| format!("x-{number}: 1\r\n")).collect();
     let headers = headers.concat();

@@ -82,6 +82,12 @@ impl Cluster {
     }
 }
 
+/// A server on SQLite with settings, by their environment variables.
+pub(crate) fn on_sqlite(settings: &[(&str, &str)]) -> (TestDatabase, Server) {
+    let Cluster { database, mut servers } = Cluster::start_with(TestEngine::Sqlite, 1, settings);
+    (database, servers.remove(0))
+}
+
 /// Declares each test for the same setups, with the engine and the number of servers, for those that start them as they
 /// need them.
 macro_rules! for_every_setup {
