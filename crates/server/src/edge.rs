@@ -60,13 +60,19 @@ where
     fn call(&mut self, mut request: Request) -> Self::Future {
         let call = Call::begin(&self.app, &mut request);
         let app = Arc::clone(&self.app);
-        let has_body = call.body != Announced::None;
+        let (has_body, small) = (call.body != Announced::None, call.body == Announced::Small);
         if let Err(exceeded) = call.of_address(&app, &request) {
             let mut refused = call.end(&app, Ok(Ok(Problem::from(exceeded).into_response())));
             if has_body {
                 refused.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            return Box::pin(std::future::ready(Ok(refused)));
+            return Box::pin(async move {
+                // Whoever is still sending would see a broken connection instead of the answer.
+                if small {
+                    let _ = read_small_body(&mut request, app.http.body_timeout).await;
+                }
+                Ok(refused)
+            });
         }
         if call.body != Announced::Small {
             let answer = self.route.call(request);

@@ -10,14 +10,17 @@ use crate::address::Peer;
 use crate::app::Guard;
 use crate::edge::{REQUEST_ID, Spent, request_id};
 use crate::identity::{bearer, is_of_the_house};
+use crate::json;
 use crate::limits::{Kind, Underway};
 use crate::problem::Problem;
 use crate::token::Verifier;
 use crate::trusted::GatewayKey;
+use axum::body::Body;
 use axum::extract::Request;
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use forward::Forward;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -36,6 +39,9 @@ use upstreams::Upstreams;
 
 /// What can be asked without a token.
 const OPEN: [&str; 5] = ["/readyz", "/openapi.json", "/docs", "/console", "/play"];
+
+/// Somebody, or anybody, and a place for people.
+type Admitted = (Option<Arc<Identity>>, Option<Underway>);
 
 #[derive(Clone, Copy, Debug)]
 pub struct GatewayOptions {
@@ -124,22 +130,39 @@ impl Gateway {
         {
             return self.metrics();
         }
+        let (identity, place) = match self.admit(&parts, client, spent).await {
+            Ok(admitted) => admitted,
+            Err(problem) => {
+                // Whoever is still sending would see a broken connection instead of the answer.
+                let _ = self.read(&parts.headers, body).await;
+                return Err(problem);
+            }
+        };
+        let forward = Forward { gateway: self, id, client, identity: identity.as_deref() };
+        let answer = forward.send(parts, body).await;
+        drop(place);
+        answer
+    }
+
+    /// Who calls, and their place among the calls that are under way, if they may.
+    async fn admit(&self, parts: &Parts, client: Option<IpAddr>, spent: &Spent) -> Result<Admitted, Problem> {
         if let Some(client) = client {
             let found = self.guard.limits.address(client);
             spent.note(found);
             found?;
         }
-        let identity = self.identity(&parts).await?;
+        let identity = self.identity(parts).await?;
         let place = match &identity {
             Some(identity) if !is_of_the_house(identity) => {
                 Some(self.let_in(identity, &parts.method, spent)?)
             }
             _ => None,
         };
-        let forward = Forward { gateway: self, id, client, identity: identity.as_deref() };
-        let answer = forward.send(parts, body).await;
-        drop(place);
-        answer
+        Ok((identity, place))
+    }
+
+    async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+        json::read(headers, body, self.options.body_bytes_max, self.options.body_timeout).await
     }
 
     /// Who calls; nobody, where it may be anybody. What brings a token that is not good goes nowhere.

@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::error::Category;
 use std::sync::Arc;
+use std::time::Duration;
 
 const DISCARDED_BYTES_MAX: usize = 8 << 20;
 
@@ -29,7 +30,8 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
             return Err(Problem::new(Code::UnsupportedMediaType, "send Content-Type: application/json"));
         }
         let (parts, body) = request.into_parts();
-        parse(&read(&parts.headers, body, app).await?).map(Self)
+        let whole = read(&parts.headers, body, app.http.body_bytes_max, app.http.body_timeout).await?;
+        parse(&whole).map(Self)
     }
 }
 
@@ -55,8 +57,13 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.eq_ignore_ascii_case("application/json")
 }
 
-async fn read(headers: &HeaderMap, body: Body, app: &App) -> Result<Bytes, Problem> {
-    let limit = app.http.body_bytes_max;
+/// A body that is no larger than it may be, and comes in time.
+pub(crate) async fn read(
+    headers: &HeaderMap,
+    body: Body,
+    limit: usize,
+    timeout: Duration,
+) -> Result<Bytes, Problem> {
     let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     let within_limit = announced.is_none_or(|length| length <= limit);
     let too_large = || Problem::new(Code::BodyTooLarge, format!("the body must be at most {limit} bytes"));
@@ -66,12 +73,9 @@ async fn read(headers: &HeaderMap, body: Body, app: &App) -> Result<Bytes, Probl
     if !within_limit && hopeless {
         return Err(too_large());
     }
-    match tokio::time::timeout(app.http.body_timeout, collect(body, limit, within_limit)).await {
+    match tokio::time::timeout(timeout, collect(body, limit, within_limit)).await {
         Err(_) if !within_limit => Err(too_large()),
-        Err(_) => Err(Problem::new(
-            Code::RequestTimeout,
-            format!("the body must arrive within {:?}", app.http.body_timeout),
-        )),
+        Err(_) => Err(Problem::new(Code::RequestTimeout, format!("the body must arrive within {timeout:?}"))),
         Ok(outcome) => outcome,
     }
 }

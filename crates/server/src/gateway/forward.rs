@@ -12,7 +12,7 @@ use axum::response::Response;
 use guerdon_core::Code;
 use guerdon_core::identity::Identity;
 use guerdon_engine::Entropy;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use std::net::IpAddr;
 
 /// What is between two ends of one connection (RFC 9110, 7.6.1), and is not passed on.
@@ -37,30 +37,8 @@ pub(super) struct Forward<'a> {
 
 impl Forward<'_> {
     pub(super) async fn send(&self, mut parts: Parts, body: Body) -> Result<Response, Problem> {
-        let limit = self.gateway.options.body_bytes_max;
-        let announced =
-            parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-        let too_large =
-            || Problem::new(Code::BodyTooLarge, format!("the body must be at most {limit} bytes"));
-        if announced.is_some_and(|length: usize| length > limit) {
-            return Err(too_large());
-        }
-        let without_body =
-            announced.unwrap_or(0) == 0 && !parts.headers.contains_key(header::TRANSFER_ENCODING);
         // Bodies are small here, and a call whose body never comes must not keep a server waiting.
-        let body = if without_body {
-            bytes::Bytes::new()
-        } else {
-            let whole = Limited::new(body, limit).collect();
-            match tokio::time::timeout(self.gateway.options.body_timeout, whole).await {
-                Ok(Ok(whole)) => whole.to_bytes(),
-                Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_large()),
-                Ok(Err(_)) => {
-                    return Err(Problem::new(Code::BadRequest, "the body ended before it was whole"));
-                }
-                Err(_) => return Err(Problem::new(Code::RequestTimeout, "the body came too slowly")),
-            }
-        };
+        let body = self.gateway.read(&parts.headers, body).await?;
         self.clean(&mut parts.headers, body.len());
         self.try_each(&parts, &body).await
     }
