@@ -102,7 +102,7 @@ impl Drop for StopAtEnd<'_> {
 }
 
 /// A topic that no other test has.
-fn topic() -> String {
+pub(crate) fn topic() -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let process = std::process::id();
     format!("guerdon.test.{process}.{}", COUNT.fetch_add(1, Ordering::Relaxed))

@@ -8,14 +8,22 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 const SECRET: &str = "a-secret-between-gateway-and-servers";
-const BEHIND: [(&str, &str); 2] =
+pub(crate) const BEHIND: [(&str, &str); 2] =
     [("GUERDON_IDENTITY", "trusted-headers"), ("GUERDON_GATEWAY__SECRET", SECRET)];
 
 fn gateway(upstreams: &[&str]) -> Server {
-    let options = ServerOptions::gateway(upstreams)
+    gateway_with(upstreams, &[])
+}
+
+/// A gateway with settings of its own, by their environment variables.
+pub(crate) fn gateway_with(upstreams: &[&str], settings: &[(&str, &str)]) -> Server {
+    let mut options = ServerOptions::gateway(upstreams)
         .with("GUERDON_GATEWAY__SECRET", SECRET)
         .with("GUERDON_GATEWAY__HEALTH_INTERVAL", "100ms")
         .with("GUERDON_HTTP__BODY_TIMEOUT", "500ms");
+    for (name, value) in settings {
+        options = options.with(name, value);
+    }
     let gateway = Server::start(BINARY, &options);
     until("the gateway to know its servers", Duration::from_secs(10), || {
         (gateway.api().get("/metrics").text.contains("} 1")).then_some(())

@@ -41,6 +41,7 @@ mod starting;
 mod strangers;
 mod support;
 mod surges;
+mod traces;
 mod wallet;
 mod wallet_crashes;
 mod wallet_load;

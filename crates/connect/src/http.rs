@@ -2,10 +2,10 @@
 
 use crate::address::Reach;
 use crate::choose_encryption;
-use guerdon_core::Timestamp;
+use guerdon_core::{Timestamp, Trace};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
-use reqwest::{Client, Url, redirect};
+use reqwest::{Client, RequestBuilder, Url, redirect};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +39,14 @@ pub(crate) fn client(reach: Reach, timeout: Duration) -> Result<Client, String> 
         .dns_resolver(Arc::new(Lookup(reach)))
         .build()
         .map_err(|error| error.to_string())
+}
+
+/// Tells whoever is called in which trace it is.
+pub(crate) fn followed(request: RequestBuilder, trace: Option<Trace>) -> RequestBuilder {
+    match trace {
+        Some(trace) => request.header("traceparent", trace.to_string()),
+        None => request,
+    }
 }
 
 /// What went wrong at the bottom: the outer errors only say that something did.

@@ -139,6 +139,7 @@ fn is_about_the_message(error: &KafkaError) -> bool {
 fn headers(message: &Message) -> OwnedHeaders {
     let sequence = message.sequence.to_string();
     let id = message.id.to_string();
+    let trace = message.trace.map(|trace| trace.to_string());
     let pairs = [
         ("content-type", CONTENT_TYPE),
         ("event_id", &id),
@@ -146,7 +147,8 @@ fn headers(message: &Message) -> OwnedHeaders {
         ("aggregate_type", &message.aggregate_type),
         ("sequence", &sequence),
     ];
-    pairs.into_iter().fold(OwnedHeaders::new_with_capacity(pairs.len()), |headers, (key, value)| {
+    let pairs = pairs.into_iter().chain(trace.as_deref().map(|trace| ("traceparent", trace)));
+    pairs.fold(OwnedHeaders::new_with_capacity(6), |headers, (key, value)| {
         headers.insert(Header { key, value: Some(value) })
     })
 }

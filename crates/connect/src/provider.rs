@@ -7,7 +7,7 @@ use crate::webhook::Secrets;
 use guerdon_core::allocations::Answer;
 use guerdon_core::allocations::answer::Found;
 use guerdon_core::events::settings::RewardKindName;
-use guerdon_engine::{Asks, Calls, Grant, Provider, Revocation};
+use guerdon_engine::{Asks, Calls, Grant, Provider, Revocation, trace};
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, Method, Response, Url};
 use serde::Serialize;
@@ -103,7 +103,7 @@ impl HttpProvider {
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, "application/json").body(body);
         }
-        match request.send().await {
+        match http::followed(request, trace::current()).send().await {
             Ok(answer) => self.read(answer).await,
             Err(error) => (failed(error), Vec::new()),
         }

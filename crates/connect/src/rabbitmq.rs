@@ -147,6 +147,9 @@ fn labels(message: &Message) -> BasicProperties {
     headers.insert("aggregateType".into(), text(&message.aggregate_type));
     headers.insert("aggregateId".into(), text(&message.aggregate_id));
     headers.insert("sequence".into(), AMQPValue::LongLongInt(message.sequence));
+    if let Some(trace) = message.trace {
+        headers.insert("traceparent".into(), text(&trace.to_string()));
+    }
     let seconds = u64::try_from(message.created_at.as_millis() / 1_000).unwrap_or(0);
     BasicProperties::default()
         .with_delivery_mode(PERSISTENT)

@@ -2,10 +2,10 @@
 
 use crate::Now;
 use crate::address::Reach;
-use crate::http::{self, retry_after, root_cause};
+use crate::http::{self, followed, retry_after, root_cause};
 use guerdon_core::UserId;
 use guerdon_core::claims::UserFound;
-use guerdon_engine::{Activities, ActivityService, Entropy, Statuses, UserService};
+use guerdon_engine::{Activities, ActivityService, Entropy, Statuses, UserService, trace};
 use reqwest::{Client, Response, Url};
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -99,7 +99,7 @@ impl HttpService {
     }
 
     async fn call(&self, url: Url) -> Tried {
-        let answer = match self.client.get(url).send().await {
+        let answer = match followed(self.client.get(url), trace::current()).send().await {
             Ok(answer) => answer,
             Err(error) if error.is_timeout() => {
                 return Tried::Again { reason: "no answer in time".into(), after: None };

@@ -6,11 +6,12 @@ pub use sign::Secrets;
 
 use crate::Now;
 use crate::address::Reach;
-use crate::http::{self, retry_after, root_cause};
+use crate::http::{self, followed, retry_after, root_cause};
 use futures_util::StreamExt;
+use guerdon_core::Trace;
 use guerdon_core::outbox::Message;
 use guerdon_core::outbox::envelope::{self, CONTENT_TYPE, Received};
-use guerdon_engine::{Away, Handled, Handler, Handles, Published, Publishes, Sink, Time, Verdict};
+use guerdon_engine::{Away, Handled, Handler, Handles, Published, Publishes, Sink, Time, Verdict, trace};
 use reqwest::header::CONTENT_TYPE as CONTENT_TYPE_HEADER;
 use reqwest::{Client, StatusCode, Url};
 use sha2::{Digest, Sha256};
@@ -55,7 +56,7 @@ impl Webhook {
     }
 
     /// One signed call. Whoever is called can tell a second call about the same thing by its `webhook-id`.
-    async fn call(&self, id: &str, body: Vec<u8>) -> Called {
+    async fn call(&self, id: &str, body: Vec<u8>, trace: Option<Trace>) -> Called {
         let seconds = (self.now)().as_millis().div_euclid(1_000);
         let mut request = self
             .client
@@ -66,7 +67,7 @@ impl Webhook {
         if let Some(signature) = self.secrets.sign(id, seconds, &body) {
             request = request.header("webhook-signature", signature);
         }
-        let mut answer = match request.body(body).send().await {
+        let mut answer = match followed(request.body(body), trace).send().await {
             Ok(answer) => answer,
             Err(error) if error.is_timeout() && !error.is_connect() => {
                 return Called::TimedOut;
@@ -119,7 +120,7 @@ impl WebhookSink {
 
     async fn tell(&self, message: &Message) -> Called {
         match envelope::seal(message, &self.source) {
-            Ok(body) => self.webhook.call(&message.id.to_string(), body.into_bytes()).await,
+            Ok(body) => self.webhook.call(&message.id.to_string(), body.into_bytes(), message.trace).await,
             Err(error) => Called::Refused { reason: error.to_string(), retry_after: None },
         }
     }
@@ -199,7 +200,7 @@ impl WebhookHandler {
 impl Handler for WebhookHandler {
     fn handle<'a>(&'a self, event: &'a Received, body: &'a [u8]) -> Handles<'a> {
         Box::pin(async move {
-            match self.0.call(&event.id, body.to_vec()).await {
+            match self.0.call(&event.id, body.to_vec(), trace::current()).await {
                 Called::Taken => Handled::Done,
                 Called::Refused { reason, .. } => Handled::Refused { reason },
                 Called::TimedOut => Handled::Refused { reason: "no answer in time".into() },

@@ -16,6 +16,7 @@ use crate::id::{EventId, RewardId, UserId, uuid_id};
 use crate::named::named;
 use crate::requests::RequestId;
 use crate::time::Timestamp;
+use crate::trace::Trace;
 use crate::wallet::TransferId;
 
 /// The longest that is kept of what went wrong, in characters.
@@ -117,6 +118,8 @@ pub struct Allocation {
     pub outcome_unknown: bool,
     pub cancel_requested_at: Option<Timestamp>,
     pub created_at: Timestamp,
+    /// Where it belongs in a trace.
+    pub trace: Option<Trace>,
 }
 
 impl Allocation {

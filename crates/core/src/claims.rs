@@ -14,6 +14,7 @@ use crate::events::settings::GrantPolicy;
 use crate::id::{ClaimKey, EventId, RewardId, UserId, uuid_id};
 use crate::named::named;
 use crate::time::Timestamp;
+use crate::trace::Trace;
 use crate::wallet::TransferId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -440,6 +441,9 @@ pub struct Progress {
     /// Nothing is tried before this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
+    /// Where it belongs in a trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

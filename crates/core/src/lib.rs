@@ -22,6 +22,7 @@ pub mod outbox;
 pub mod rejection;
 pub mod requests;
 pub mod time;
+pub mod trace;
 pub mod users;
 pub mod wallet;
 
@@ -29,3 +30,4 @@ pub use code::Code;
 pub use id::{ClaimKey, CouponId, Currency, EventId, IdempotencyKey, RewardId, UserId};
 pub use rejection::Rejection;
 pub use time::Timestamp;
+pub use trace::Trace;

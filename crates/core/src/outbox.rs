@@ -9,6 +9,7 @@ pub mod view;
 use crate::id::uuid_id;
 use crate::named::named;
 use crate::time::Timestamp;
+use crate::trace::Trace;
 
 named! {
     /// Where a message is on its way.
@@ -54,6 +55,8 @@ pub struct Message {
     pub created_at: Timestamp,
     /// How often it was refused so far.
     pub attempts: i64,
+    /// Where it belongs in a trace.
+    pub trace: Option<Trace>,
 }
 
 /// Aggregates are spread over this many shards, each published by one process at a time.

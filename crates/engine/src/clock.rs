@@ -39,6 +39,13 @@ pub(crate) fn machine_millis() -> i64 {
     millis(since)
 }
 
+/// For what is only ever told, never decided by.
+#[expect(clippy::disallowed_methods, reason = "this is the clock that everything else is told to ask")]
+pub(crate) fn machine_nanos() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// A time as the store counts it.
 pub(crate) fn millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)

@@ -5,6 +5,7 @@
 
 use crate::clock::Clock;
 use crate::entropy::Entropy;
+use crate::trace::{self, OpenSpan, SpanKind, Traces};
 use futures_util::StreamExt;
 use guerdon_core::outbox::backoff_ms;
 use guerdon_core::outbox::envelope::{self, Received};
@@ -75,6 +76,15 @@ pub enum Handled {
     },
 }
 
+impl Handled {
+    fn failure(&self) -> Option<String> {
+        match self {
+            Self::Done => None,
+            Self::Refused { reason } | Self::Later { reason, .. } => Some(reason.clone()),
+        }
+    }
+}
+
 /// What is done about an event, outside of our store.
 pub trait Handler: Send + Sync + 'static {
     fn handle<'a>(&'a self, event: &'a Received, body: &'a [u8]) -> Handles<'a>;
@@ -123,6 +133,7 @@ pub struct Consumer {
     source: Arc<dyn Source>,
     handler: Arc<dyn Handler>,
     options: ConsumerOptions,
+    traces: Traces,
 }
 
 /// One delivery that makes sense.
@@ -139,8 +150,9 @@ impl Consumer {
         source: Arc<dyn Source>,
         handler: Arc<dyn Handler>,
         options: ConsumerOptions,
+        traces: Traces,
     ) -> Self {
-        Self { store, clock, source, handler, options }
+        Self { store, clock, source, handler, options, traces }
     }
 
     /// Consumes until it is told to stop; what it has taken and not handled by then comes again.
@@ -267,7 +279,15 @@ impl Consumer {
         let mut attempts = 0;
         let begun = Stopwatch::start();
         loop {
-            let pause = match self.handler.handle(&opened.event, &opened.body).await {
+            let span =
+                self.traces.within(opened.event.trace, SpanKind::Consumer, || format!("handle {event_type}"));
+            let within = span.as_ref().map(OpenSpan::trace).or(opened.event.trace);
+            let handled = trace::within(within, self.handler.handle(&opened.event, &opened.body)).await;
+            if let Some(mut span) = span {
+                span.text("messaging.message.id", event_id.as_str());
+                span.end(handled.failure());
+            }
+            let pause = match handled {
                 Handled::Done => return Some(Settled::Done),
                 Handled::Refused { reason } => {
                     attempts += 1;

@@ -12,6 +12,7 @@ use crate::loops::Loops;
 use crate::metrics::EngineMetrics;
 use crate::outbox::{OutboxOptions, Publisher, Sink};
 use crate::requests::{Intake, Watch};
+use crate::trace::{self, OpenSpan, SpanKind, Traces};
 use crate::users::{UnknownUsers, UserBook};
 use crate::wallet::Desk;
 use guerdon_core::Timestamp;
@@ -67,6 +68,8 @@ pub struct Outside {
     pub services: ClaimServices,
     /// Who counts coupons, where it is not the store alone.
     pub counter: Option<Arc<dyn CouponCounter>>,
+    /// Who keeps what happened when.
+    pub traces: Traces,
 }
 
 pub struct Engine {
@@ -92,6 +95,7 @@ pub struct Engine {
     /// Held by whoever runs an audit.
     pub(crate) auditing: tokio::sync::Mutex<()>,
     pub(crate) options: EngineOptions,
+    pub(crate) traces: Traces,
     loops: Loops,
 }
 
@@ -106,7 +110,7 @@ impl Engine {
     ) -> Result<Arc<Self>, Failure> {
         let users = UserBook::new(options.unknown_users);
         let loops = Loops::default();
-        let Outside { sink, mut providers, services, counter } = outside;
+        let Outside { sink, mut providers, services, counter, traces } = outside;
         let coupon_provider = Arc::new(CouponProvider::default());
         providers.push(Arc::clone(&coupon_provider) as Arc<dyn Provider>);
         let coupons = Arc::new(Coupons::new(options.coupons, counter));
@@ -138,6 +142,7 @@ impl Engine {
             documents: tokio::sync::Semaphore::new(DOCUMENTS_AT_ONCE),
             auditing: tokio::sync::Mutex::default(),
             options,
+            traces,
             loops,
         });
         coupon_provider.belongs_to(&engine);
@@ -232,6 +237,11 @@ impl Engine {
         self.loops.every(name, Duration::ZERO, &self.metrics, run);
     }
 
+    /// Makes spans of what is done.
+    pub fn traces(&self) -> &Traces {
+        &self.traces
+    }
+
     pub(crate) fn worker_id(&self) -> &str {
         &self.worker_id
     }
@@ -281,18 +291,27 @@ impl Engine {
 
     /// Commits a command and waits until it is durable.
     pub(crate) async fn commit<C: Command>(&self, command: C) -> Result<C::Output, Failure> {
+        let span = self.commit_span::<C>();
         let pending = self.store.submit(command)?;
-        match tokio::time::timeout(STORE_TIMEOUT, pending).await {
-            Ok(Ok(outcome)) => Ok(outcome?),
+        let outcome = match tokio::time::timeout(STORE_TIMEOUT, pending).await {
+            Ok(Ok(outcome)) => outcome,
             // The committer is gone without an answer, or slower than anyone would wait.
-            Ok(Err(_)) | Err(_) => Err(Fault::OutcomeUnknown.into()),
-        }
+            Ok(Err(_)) | Err(_) => Err(Fault::OutcomeUnknown),
+        };
+        trace::end(span, || outcome.as_ref().err().map(ToString::to_string));
+        Ok(outcome?)
     }
 
     /// The same without a limit of its own, for what goes on whether or not anybody waits for it.
     pub(crate) async fn commit_patiently<C: Command>(&self, command: C) -> Result<C::Output, Failure> {
-        let outcome = self.store.submit(command)?.await;
-        Ok(outcome.unwrap_or(Err(Fault::OutcomeUnknown))?)
+        let span = self.commit_span::<C>();
+        let outcome = self.store.submit(command)?.await.unwrap_or(Err(Fault::OutcomeUnknown));
+        trace::end(span, || outcome.as_ref().err().map(ToString::to_string));
+        Ok(outcome?)
+    }
+
+    fn commit_span<C: Command>(&self) -> Option<OpenSpan> {
+        self.traces.within(trace::current(), SpanKind::Internal, || format!("commit {}", C::NAME))
     }
 
     pub(crate) async fn read<T: Send + 'static>(

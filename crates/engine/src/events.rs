@@ -4,12 +4,13 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::page::{Page, PageRequest};
+use crate::trace;
 use guerdon_core::audit::{Action, Actor, AuditEntry};
 use guerdon_core::draw::{Draw, Secret};
 use guerdon_core::events::lifecycle::{Move, NewEvent, decide};
 use guerdon_core::events::{Event, EventBody, EventChange, EventDecision, EventKind, EventStatus, EventView};
 use guerdon_core::requests::RequestId;
-use guerdon_core::{Code, EventId, Rejection, Timestamp};
+use guerdon_core::{Code, EventId, Rejection, Timestamp, Trace};
 use guerdon_store::outbox::{self, OutboxEvent, Publishing};
 use guerdon_store::{Command, Fault, Priority, Tx, audit_log, draws, events, requests};
 use serde_json::Value;
@@ -43,8 +44,17 @@ impl Engine {
         let secrets =
             (change == EventChange::Move(Move::Open)).then(|| (self.new_secret(), self.new_secret()));
         let clock = self.clock_handle();
-        let command =
-            ChangeEvent { id, actor, change, at: self.now(), clock, outbox_id, publishing, secrets };
+        let command = ChangeEvent {
+            id,
+            actor,
+            change,
+            at: self.now(),
+            clock,
+            outbox_id,
+            publishing,
+            secrets,
+            trace: trace::current(),
+        };
         Ok(self.commit(command).await??)
     }
 
@@ -107,6 +117,7 @@ struct ChangeEvent {
     publishing: Publishing,
     /// The seed and the salts' key of a draw, should this open one.
     secrets: Option<(Secret, Secret)>,
+    trace: Option<Trace>,
 }
 
 impl Command for ChangeEvent {
@@ -180,6 +191,7 @@ impl ChangeEvent {
                 _ => {}
             }
         }
+        tx.follow(&decision.event.id, self.trace);
         tell(tx, decision, self.at, self.outbox_id, self.publishing)
     }
 

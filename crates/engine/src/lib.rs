@@ -28,6 +28,7 @@ mod outbox;
 mod page;
 mod readiness;
 mod requests;
+pub mod trace;
 mod users;
 mod wallet;
 
@@ -59,5 +60,6 @@ pub use outbox::{
 pub use page::{Page, PageRequest};
 pub use readiness::Readiness;
 pub use requests::{Applied, Lottery, RequestFilter, ShownRequest, Summary};
+pub use trace::{OpenSpan, Span, SpanKind, SpanSink, Traces};
 pub use users::UnknownUsers;
 pub use wallet::EntryPlace;

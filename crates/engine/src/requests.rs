@@ -17,6 +17,7 @@ use crate::allocations::Deliveries;
 use crate::clock::millis;
 use crate::engine::{Engine, EngineOptions};
 use crate::failure::Failure;
+use crate::trace;
 use accept::Submit;
 use guerdon_core::draw::Hash;
 use guerdon_core::events::Event;
@@ -80,7 +81,8 @@ impl Engine {
     /// Puts a person in an event's line, once. The answer comes when that is durable.
     pub async fn apply(&self, event_id: EventId, user_id: UserId) -> Result<Applied, Failure> {
         let now = self.now();
-        let command = Submit { event_id, user_id, requested_at: now, intake: Arc::clone(self.intake()) };
+        let (intake, trace) = (Arc::clone(self.intake()), trace::current());
+        let command = Submit { event_id, user_id, requested_at: now, intake, trace };
         Ok(self.commit(command).await??)
     }
 }

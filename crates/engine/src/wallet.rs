@@ -16,6 +16,7 @@ pub use reads::EntryPlace;
 use crate::engine::{Engine, STORE_TIMEOUT};
 use crate::failure::Failure;
 use crate::idempotency::{Begun, Carried, Keys, Work};
+use crate::trace;
 use begin::Begin;
 use guerdon_core::IdempotencyKey;
 use guerdon_core::audit::Actor;
@@ -69,7 +70,8 @@ impl Engine {
         let name = KeyName { key, client: asking.user.clone(), scope: wish.scope() };
         let (engine, call) = (Arc::clone(self), Call { name, wish, asking, actor });
         // On its own: a caller who goes away between the claim and the work leaves no claim behind.
-        let carried = tokio::spawn(async move { engine.carry_out_call(&call).await });
+        let work = async move { engine.carry_out_call(&call).await };
+        let carried = tokio::spawn(trace::within(trace::current(), work));
         match tokio::time::timeout(STORE_TIMEOUT, carried).await {
             Ok(carried) => carried.map_err(|_| Fault::Panicked)?,
             Err(_) => Err(Fault::OutcomeUnknown.into()),
@@ -137,6 +139,7 @@ impl Engine {
             operates: call.asking.operates,
             actor: call.actor.clone(),
             desk: Arc::clone(&self.desk),
+            trace: trace::current(),
         }
     }
 }

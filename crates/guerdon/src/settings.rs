@@ -8,7 +8,8 @@ mod value;
 pub(crate) use read::Source;
 pub(crate) use table::DEVELOPMENT_SECRET;
 
-use guerdon_connect::{ProviderOptions, Reach, Secrets, ServiceOptions};
+use guerdon_connect::{OtlpOptions, ProviderOptions, Reach, Secrets, ServiceOptions};
+use guerdon_core::trace::Share;
 use guerdon_engine::{
     AllocationOptions, ClaimOptions, ConsumerOptions, CouponOptions, EngineOptions, Issuer, KeyOptions,
     OutboxOptions, UnknownUsers,
@@ -88,6 +89,13 @@ pub(crate) struct TlsSettings {
     pub(crate) key: PathBuf,
 }
 
+/// Who is told what happened when, and how much of it.
+#[derive(Debug)]
+pub(crate) struct TraceSettings {
+    pub(crate) options: OtlpOptions,
+    pub(crate) share: Share,
+}
+
 /// The settings in force, in the types that the crates want.
 #[derive(Debug)]
 pub(crate) struct Settings {
@@ -115,6 +123,7 @@ pub(crate) struct Settings {
     pub(crate) redis_url: Option<String>,
     pub(crate) webhooks: WebhookSettings,
     pub(crate) consume: ConsumeSettings,
+    pub(crate) traces: Option<TraceSettings>,
     pub(crate) clock_offset_ms: i64,
     pub(crate) log_level: String,
     pub(crate) log_json: bool,
@@ -214,6 +223,7 @@ impl Settings {
             redis_url: values.text("redis.url"),
             webhooks: webhooks(&values),
             consume: consume(&values)?,
+            traces: traces(&values)?,
             clock_offset_ms: values.signed_millis("dev.clockOffset"),
             log_level: values.parse("log.level", log_level)?,
             log_json: values.text("log.format").as_deref() == Some("json"),
@@ -433,6 +443,33 @@ fn consume(values: &Values) -> Result<ConsumeSettings, SettingsError> {
             ttl: values.duration("consume.ttl"),
         },
     })
+}
+
+/// For one call of the collector.
+const COLLECTOR_TIMEOUT: Duration = Duration::from_secs(10);
+
+fn traces(values: &Values) -> Result<Option<TraceSettings>, SettingsError> {
+    let share = values.parse("traces.share", share)?;
+    let options = values.text("traces.url").map(|url| OtlpOptions {
+        url,
+        headers: values.text("traces.headers").unwrap_or_default(),
+        service: values.text("traces.service").unwrap_or_default(),
+        timeout: COLLECTOR_TIMEOUT,
+    });
+    Ok(options.map(|options| TraceSettings { options, share }))
+}
+
+/// A share of the whole, to the millionth.
+fn share(text: &str) -> Result<Share, String> {
+    let (whole, rest) = text.split_once('.').unwrap_or((text, "0"));
+    let sound = !rest.is_empty() && rest.len() <= 6 && rest.bytes().all(|digit| digit.is_ascii_digit());
+    let millionths = match whole {
+        "0" if sound => format!("{rest:0<6}").parse().ok(),
+        "1" if sound && rest.bytes().all(|digit| digit == b'0') => Some(1_000_000),
+        _ => None,
+    };
+    let odd = "must be between 0 and 1, with at most six digits behind the point";
+    millionths.map(Share::of_millionths).ok_or_else(|| odd.into())
 }
 
 /// A level, or a list of levels by module. The filter itself would take a mistyped level for a module's name.

@@ -13,7 +13,8 @@ use axum::routing::Route;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use guerdon_core::Code;
-use guerdon_engine::Stopwatch;
+use guerdon_core::Trace;
+use guerdon_engine::{OpenSpan, Stopwatch, Traces, trace};
 use http_body_util::BodyExt;
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -25,6 +26,7 @@ use tower::{Layer, Service, layer::layer_fn};
 pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+pub(crate) static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const REQUEST_ID_MAX: usize = 64;
 
 /// The id of the request under way: the caller's, if it is one that we would have made, or a new one.
@@ -76,12 +78,12 @@ where
         }
         if call.body != Announced::Small {
             let answer = self.route.call(request);
-            return Box::pin(
-                async move { Ok(call.end(&app, AssertUnwindSafe(answer).catch_unwind().await)) },
-            );
+            return call.follow(|call| async move {
+                Ok(call.end(&app, AssertUnwindSafe(answer).catch_unwind().await))
+            });
         }
         let mut route = self.route.clone();
-        Box::pin(async move {
+        call.follow(|call| async move {
             let answered = match read_small_body(&mut request, app.http.body_timeout).await {
                 Ok(()) => AssertUnwindSafe(route.call(request)).catch_unwind().await,
                 Err(problem) => Ok(Ok(problem.into_response())),
@@ -99,6 +101,7 @@ struct Call {
     route: Option<MatchedPath>,
     body: Announced,
     spent: Spent,
+    span: Option<OpenSpan>,
 }
 
 impl Call {
@@ -116,13 +119,28 @@ impl Call {
         }
         let id = request_id(request.headers()).unwrap_or_else(|| app.engine.new_id().into());
         request.extensions_mut().insert(RequestId(Arc::clone(&id)));
+        let route = request.extensions().get::<MatchedPath>().cloned();
+        let path = route.as_ref().map_or("", MatchedPath::as_str);
+        let span = begin_span(app.engine.traces(), request.method(), path, request.headers(), &id);
         Self {
             id,
             started,
             method: request.method().clone(),
-            route: request.extensions().get::<MatchedPath>().cloned(),
+            route,
             body: Announced::by(request.headers()),
             spent,
+            span,
+        }
+    }
+
+    /// Answers it, and lets what is done for it know where it belongs, if anybody follows it.
+    fn follow<F>(self, answer: impl FnOnce(Self) -> F) -> BoxFuture<'static, Result<Response, Infallible>>
+    where
+        F: Future<Output = Result<Response, Infallible>> + Send + 'static,
+    {
+        match self.span.as_ref().map(OpenSpan::trace) {
+            None => Box::pin(answer(self)),
+            belongs => Box::pin(trace::within(belongs, answer(self))),
         }
     }
 
@@ -142,7 +160,7 @@ impl Call {
     }
 
     /// Renders the answer: a panic, a refusal of the framework and one of ours all leave as problems.
-    fn end(self, app: &App, answered: std::thread::Result<Result<Response, Infallible>>) -> Response {
+    fn end(mut self, app: &App, answered: std::thread::Result<Result<Response, Infallible>>) -> Response {
         let mut response = match answered {
             Ok(Ok(response)) => response,
             Err(_) => {
@@ -169,8 +187,31 @@ impl Call {
         }
         self.spent.tell(response.headers_mut());
         app.metrics.observe(&self.method, self.route.as_ref(), response.status(), self.started.elapsed());
+        end_span(self.span.take(), response.status());
         response
     }
+}
+
+/// Begins to follow a call, as a part of its caller's trace if it names one.
+pub(crate) fn begin_span(
+    traces: &Traces,
+    method: &Method,
+    route: &str,
+    headers: &HeaderMap,
+    id: &str,
+) -> Option<OpenSpan> {
+    let caller = || Trace::parse(headers.get(&TRACEPARENT)?.to_str().ok()?);
+    let mut span = traces.of_call(|| format!("{method} {route}"), caller)?;
+    span.text("http.request.method", method.as_str());
+    span.text("http.route", route);
+    span.text("guerdon.request_id", id);
+    Some(span)
+}
+
+pub(crate) fn end_span(span: Option<OpenSpan>, status: StatusCode) {
+    let Some(mut span) = span else { return };
+    span.number("http.response.status_code", status.as_u16());
+    span.end(status.is_server_error().then(|| status.to_string()));
 }
 
 /// What became of the caller's budget in this call; the last one that was looked at is told.

@@ -8,7 +8,7 @@ pub use upstreams::UpstreamOptions;
 
 use crate::address::Peer;
 use crate::app::Guard;
-use crate::edge::{REQUEST_ID, Spent, request_id};
+use crate::edge::{REQUEST_ID, Spent, begin_span, end_span, request_id};
 use crate::identity::{bearer, is_of_the_house};
 use crate::json;
 use crate::limits::{Kind, Underway};
@@ -25,8 +25,9 @@ use forward::Forward;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use guerdon_core::Code;
+use guerdon_core::Trace;
 use guerdon_core::identity::Identity;
-use guerdon_engine::{Clock, Entropy};
+use guerdon_engine::{Clock, Entropy, OpenSpan, Traces};
 use prometheus_client::registry::Registry;
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -58,6 +59,7 @@ pub struct Gateway {
     options: GatewayOptions,
     upstreams: Upstreams,
     clock: Arc<Clock>,
+    traces: Traces,
     registry: Registry,
 }
 
@@ -72,7 +74,14 @@ impl Gateway {
         mut registry: Registry,
     ) -> Result<Self, String> {
         let upstreams = Upstreams::new(upstreams, &mut registry)?;
-        Ok(Self { verifier, guard, key, options, upstreams, clock, registry })
+        let traces = Traces::default();
+        Ok(Self { verifier, guard, key, options, upstreams, clock, traces, registry })
+    }
+
+    /// Says who keeps what happened when.
+    #[must_use]
+    pub fn followed_by(self, traces: Traces) -> Self {
+        Self { traces, ..self }
     }
 
     /// Asks the servers again and again whether they are ready; never ends.
@@ -85,7 +94,10 @@ impl Gateway {
         let spent = Spent::default();
         let has_body = request.headers().contains_key(header::TRANSFER_ENCODING)
             || request.headers().get(header::CONTENT_LENGTH).is_some_and(|length| length != "0");
-        let answered = AssertUnwindSafe(self.pass(request, &id, &spent)).catch_unwind().await;
+        // A gateway knows no routes, and addresses have ids in them.
+        let span = begin_span(&self.traces, request.method(), "", request.headers(), &id);
+        let trace = span.as_ref().map(OpenSpan::trace);
+        let answered = AssertUnwindSafe(self.pass(request, &id, trace, &spent)).catch_unwind().await;
         let mut response = match answered {
             Ok(Ok(response)) => response,
             Ok(Err(problem)) => {
@@ -112,10 +124,17 @@ impl Gateway {
         if let Ok(value) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(REQUEST_ID.clone(), value);
         }
+        end_span(span, response.status());
         response
     }
 
-    async fn pass(&self, request: Request, id: &str, spent: &Spent) -> Result<Response, Problem> {
+    async fn pass(
+        &self,
+        request: Request,
+        id: &str,
+        trace: Option<Trace>,
+        spent: &Spent,
+    ) -> Result<Response, Problem> {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path();
         // What concerns the gateway itself it answers itself.
@@ -138,7 +157,7 @@ impl Gateway {
                 return Err(problem);
             }
         };
-        let forward = Forward { gateway: self, id, client, identity: identity.as_deref() };
+        let forward = Forward { gateway: self, id, trace, client, identity: identity.as_deref() };
         let answer = forward.send(parts, body).await;
         drop(place);
         answer

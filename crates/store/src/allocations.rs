@@ -6,34 +6,36 @@ pub mod retries;
 
 use crate::database::Engine;
 use crate::fault::Fault;
+use crate::outbox::traceparent;
 use crate::param::{Param, Row};
 use crate::statement::statements;
 use crate::tx::Tx;
 use guerdon_core::allocations::{Allocation, AllocationId, AllocationStatus, Cause, Trouble};
 use guerdon_core::requests::RequestId;
-use guerdon_core::{EventId, RewardId, Timestamp, UserId};
+use guerdon_core::{EventId, RewardId, Timestamp, Trace, UserId};
 
 macro_rules! allocation_columns {
     () => {
         "allocation_id, event_id, member_id, request_id, entry_id, reward_id, provider, idempotency_key, reward_status,
         retry_count, next_retry_at, error_code, error_message, external_transaction_id, processed_at, epoch,
-        outcome_unknown, cancel_requested_at, created_at"
+        outcome_unknown, cancel_requested_at, created_at, trace"
     };
 }
 pub(crate) use allocation_columns;
 
 statements! {
     INSERT = "INSERT INTO event_reward_allocation (allocation_id, event_id, member_id, request_id, entry_id, reward_id,
-            provider, reward_status, idempotency_key, retry_count, next_retry_at, epoch, outcome_unknown, created_at)
-        VALUES ($1, $2, $3, NULLIF($4, x''), NULLIF($5, x''), $6, $7, 'PENDING', $8, 0, $9, 0, 0, $10)
+            provider, reward_status, idempotency_key, retry_count, next_retry_at, epoch, outcome_unknown, created_at,
+            trace)
+        VALUES ($1, $2, $3, NULLIF($4, x''), NULLIF($5, x''), $6, $7, 'PENDING', $8, 0, $9, 0, 0, $10, NULLIF($11, ''))
         ON CONFLICT (idempotency_key) DO NOTHING",
         postgres: "INSERT INTO event_reward_allocation (allocation_id, event_id, member_id, request_id, entry_id,
             reward_id, provider, reward_status, idempotency_key, retry_count, next_retry_at, epoch, outcome_unknown,
-            created_at)
+            created_at, trace)
         SELECT id, $2, member_id, NULLIF(request_id, CAST('' AS BYTEA)), NULLIF(entry_id, CAST('' AS BYTEA)), $6, $7,
-            'PENDING', key, 0, $9, 0, 0, $10
+            'PENDING', key, 0, $9, 0, 0, $10, NULLIF(trace, '')
         FROM unnest(CAST($1 AS BYTEA[]), CAST($3 AS TEXT[]), CAST($4 AS BYTEA[]), CAST($5 AS BYTEA[]),
-            CAST($8 AS TEXT[])) AS row (id, member_id, request_id, entry_id, key)
+            CAST($8 AS TEXT[]), CAST($11 AS TEXT[])) AS row (id, member_id, request_id, entry_id, key, trace)
         ON CONFLICT (idempotency_key) DO NOTHING";
     LOCK_STOCK = "SELECT reward_id, remaining_stock FROM event_rewards
         WHERE event_id = $1 AND remaining_stock IS NOT NULL ORDER BY reward_id",
@@ -74,8 +76,15 @@ pub fn insert(tx: &mut Tx<'_>, of: NewOf<'_>, allocations: &[NewAllocation<'_>])
             Cause::Entry(id) => ([].as_slice(), id.as_bytes().as_slice()),
         })
         .collect();
+    let traces: Vec<_> = allocations
+        .iter()
+        .map(|allocation| match &allocation.cause {
+            Cause::Request(id) | Cause::Entry(id) => traceparent(tx, id),
+        })
+        .collect();
     if tx.engine() == Engine::Sqlite {
-        let rows = allocations.iter().zip(&causes).map(|(allocation, cause)| -> [Param<'_>; 10] {
+        let all = allocations.iter().zip(&causes).zip(&traces);
+        let rows = all.map(|((allocation, cause), trace)| -> [Param<'_>; 11] {
             [
                 Param::Blob(allocation.id.as_bytes()),
                 event_id.into(),
@@ -87,6 +96,7 @@ pub fn insert(tx: &mut Tx<'_>, of: NewOf<'_>, allocations: &[NewAllocation<'_>])
                 (&allocation.key).into(),
                 of.next_retry_at.into(),
                 of.at.into(),
+                trace.into(),
             ]
         });
         return tx.execute_rows(&INSERT, rows);
@@ -96,6 +106,7 @@ pub fn insert(tx: &mut Tx<'_>, of: NewOf<'_>, allocations: &[NewAllocation<'_>])
     let requests: Vec<_> = causes.iter().map(|cause| cause.0).collect();
     let entries: Vec<_> = causes.iter().map(|cause| cause.1).collect();
     let keys: Vec<_> = allocations.iter().map(|allocation| allocation.key.as_str()).collect();
+    let traces: Vec<_> = traces.iter().map(String::as_str).collect();
     let params = [
         Param::Blobs(&ids),
         event_id.into(),
@@ -107,6 +118,7 @@ pub fn insert(tx: &mut Tx<'_>, of: NewOf<'_>, allocations: &[NewAllocation<'_>])
         Param::Texts(&keys),
         of.next_retry_at.into(),
         of.at.into(),
+        Param::Texts(&traces),
     ];
     tx.execute(&INSERT, &params)
 }
@@ -172,5 +184,6 @@ pub(crate) fn allocation(row: &Row<'_>) -> Result<Allocation, Fault> {
         outcome_unknown: row.int(16)? != 0,
         cancel_requested_at: row.optional_timestamp(17)?,
         created_at: row.timestamp(18)?,
+        trace: row.optional_text(19)?.and_then(Trace::parse),
     })
 }

@@ -205,7 +205,7 @@ pub type AllocationAt = (Allocation, Option<Timestamp>);
 
 pub fn allocations_page(tx: &mut Tx<'_>, after: &[u8], limit: i64) -> Result<Vec<AllocationAt>, Fault> {
     tx.query(&ALLOCATIONS, &[Param::Blob(after), limit.into()], |row| {
-        Ok((allocation(row)?, row.optional_timestamp(19)?))
+        Ok((allocation(row)?, row.optional_timestamp(20)?))
     })
 }
 

@@ -33,6 +33,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "plain_conditions",
         sql: include_str!("../migrations/0011_plain_conditions.sql"),
     },
+    Migration { version: 12, name: "traces", sql: include_str!("../migrations/0012_traces.sql") },
 ];
 
 /// Taken for the time of a migration; any number that no other program would choose.

@@ -17,13 +17,13 @@ use guerdon_core::outbox::shard_of;
 
 statements! {
     APPEND = "INSERT INTO integration.outbox_events (event_id, channel, sequence, aggregate_type, aggregate_id, event_type,
-            payload, status, created_at, attempts, shard)
-        VALUES ($1, 'broker', $2, $3, $4, $5, $6, $7, $8, 0, $9)",
+            payload, status, created_at, attempts, shard, trace)
+        VALUES ($1, 'broker', $2, $3, $4, $5, $6, $7, $8, 0, $9, NULLIF($10, ''))",
         postgres: "INSERT INTO integration.outbox_events (event_id, channel, sequence, aggregate_type, aggregate_id,
-            event_type, payload, status, created_at, attempts, shard)
-        SELECT id, 'broker', sequence, $3, aggregate_id, $5, payload, $7, $8, 0, shard
+            event_type, payload, status, created_at, attempts, shard, trace)
+        SELECT id, 'broker', sequence, $3, aggregate_id, $5, payload, $7, $8, 0, shard, NULLIF(trace, '')
         FROM unnest(CAST($1 AS BYTEA[]), CAST($2 AS BIGINT[]), CAST($4 AS TEXT[]), CAST($6 AS TEXT[]),
-            CAST($9 AS BIGINT[])) AS row (id, sequence, aggregate_id, payload, shard)";
+            CAST($9 AS BIGINT[]), CAST($10 AS TEXT[])) AS row (id, sequence, aggregate_id, payload, shard, trace)";
     BACKLOG = "SELECT COUNT(*) FROM (SELECT 1 FROM integration.outbox_events
         WHERE status IN ('NEW', 'SENDING') AND channel = 'broker' ORDER BY created_at, event_id LIMIT $1) unsent";
     OLDEST = "SELECT created_at FROM integration.outbox_events
@@ -94,8 +94,9 @@ pub fn append(tx: &mut Tx<'_>, batch: Batch<'_>, events: &[OutboxEvent]) -> Resu
         tx.tells();
     }
     let (aggregate_type, event_type) = (batch.aggregate_type, batch.event_type);
+    let traces: Vec<_> = events.iter().map(|event| traceparent(tx, &event.aggregate_id)).collect();
     if tx.engine() == Engine::Sqlite {
-        let rows = events.iter().map(|event| -> [Param<'_>; 9] {
+        let rows = events.iter().zip(&traces).map(|(event, trace)| -> [Param<'_>; 10] {
             [
                 Param::Blob(&event.id),
                 event.sequence.into(),
@@ -106,6 +107,7 @@ pub fn append(tx: &mut Tx<'_>, batch: Batch<'_>, events: &[OutboxEvent]) -> Resu
                 status.into(),
                 batch.created_at.into(),
                 shard_of(&event.aggregate_id).into(),
+                trace.into(),
             ]
         });
         return tx.execute_rows(&APPEND, rows).map(drop);
@@ -115,6 +117,7 @@ pub fn append(tx: &mut Tx<'_>, batch: Batch<'_>, events: &[OutboxEvent]) -> Resu
     let aggregates: Vec<_> = events.iter().map(|event| event.aggregate_id.as_str()).collect();
     let payloads: Vec<_> = events.iter().map(|event| event.payload.as_str()).collect();
     let shards: Vec<_> = events.iter().map(|event| shard_of(&event.aggregate_id)).collect();
+    let traces: Vec<_> = traces.iter().map(String::as_str).collect();
     let params = [
         Param::Blobs(&ids),
         Param::Ints(&sequences),
@@ -125,6 +128,12 @@ pub fn append(tx: &mut Tx<'_>, batch: Batch<'_>, events: &[OutboxEvent]) -> Resu
         status.into(),
         batch.created_at.into(),
         Param::Ints(&shards),
+        Param::Texts(&traces),
     ];
     tx.execute(&APPEND, &params).map(drop)
+}
+
+/// In which trace something belongs, as it is stored: nothing where nobody follows it.
+pub(crate) fn traceparent(tx: &Tx<'_>, about: &impl ToString) -> String {
+    tx.trace_of(about).map(|trace| trace.to_string()).unwrap_or_default()
 }

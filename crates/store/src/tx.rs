@@ -6,7 +6,8 @@ use crate::param::{Columns, Param, Row};
 use crate::postgres::PgConnection;
 use crate::sqlite;
 use crate::statement::Statement;
-use guerdon_core::Timestamp;
+use guerdon_core::{Timestamp, Trace};
+use std::collections::HashMap;
 
 /// An open transaction, or on a reader the right to run statements one by one.
 pub struct Tx<'c> {
@@ -19,6 +20,8 @@ pub struct Tx<'c> {
     wrote: bool,
     /// Whether it wrote a message that somebody waits to publish.
     told: bool,
+    /// Where what it writes belongs, by the id of what it is about; empty unless somebody follows it.
+    traces: HashMap<String, Trace>,
 }
 
 /// What is the same for all of a transaction.
@@ -51,6 +54,7 @@ impl<'c> Tx<'c> {
             failed: false,
             wrote: false,
             told: false,
+            traces: HashMap::new(),
         }
     }
 
@@ -103,6 +107,18 @@ impl<'c> Tx<'c> {
     /// Says that there is a message to publish once this is committed.
     pub(crate) fn tells(&mut self) {
         self.told = true;
+    }
+
+    /// Says in which trace something belongs: what is written about it in this transaction keeps that beside it.
+    pub fn follow(&mut self, about: &impl ToString, trace: Option<Trace>) {
+        if let Some(trace) = trace {
+            self.traces.insert(about.to_string(), trace);
+        }
+    }
+
+    /// In which trace something belongs, if anybody said so.
+    pub(crate) fn trace_of(&self, about: &impl ToString) -> Option<Trace> {
+        if self.traces.is_empty() { None } else { self.traces.get(&about.to_string()).copied() }
     }
 
     pub(crate) fn has_told(&self) -> bool {

@@ -62,6 +62,19 @@ pub enum Outcome {
     Revoked,
 }
 
+impl Outcome {
+    /// Why what was wanted did not happen, if it did not.
+    pub fn failure(&self) -> Option<String> {
+        match self {
+            Self::Applied { .. } | Self::Revoked => None,
+            Self::Unknown { reason }
+            | Self::NotApplied { reason, .. }
+            | Self::Misconfigured { reason }
+            | Self::Refused { reason } => Some(reason.clone()),
+        }
+    }
+}
+
 /// The outcome table.
 pub fn judge(sent: Sent, answer: Answer) -> Outcome {
     let (status, transaction_id, retry_after_ms) = match answer {

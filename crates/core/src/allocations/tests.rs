@@ -24,6 +24,7 @@ fn row(status: AllocationStatus, retry_count: i64, unknown: bool, cancelling: bo
         outcome_unknown: unknown,
         cancel_requested_at: cancelling.then_some(NOW),
         created_at: NOW,
+        trace: None,
     }
 }
 

@@ -116,6 +116,7 @@ pub fn begin(
             seen_event: false,
             seen_user: false,
             not_before: None,
+            trace: None,
         },
         epoch: 0,
         expires_at: Some(now.plus_millis(rules.timeout_ms)),

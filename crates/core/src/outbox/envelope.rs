@@ -2,7 +2,9 @@
 
 use super::Message;
 use crate::time::Timestamp;
+use crate::trace::Trace;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 pub const CONTENT_TYPE: &str = "application/cloudevents+json";
@@ -22,6 +24,9 @@ struct Outgoing<'a> {
     aggregatetype: &'a str,
     partitionkey: &'a str,
     sequence: String,
+    /// As the extension for distributed tracing has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<Trace>,
     data: &'a RawValue,
 }
 
@@ -38,6 +43,7 @@ pub fn seal(message: &Message, source: &str) -> Result<String, serde_json::Error
         aggregatetype: &message.aggregate_type,
         partitionkey: &message.aggregate_id,
         sequence: format!("{:020}", message.sequence),
+        traceparent: message.trace,
         data: serde_json::from_str(&message.payload)?,
     })
 }
@@ -51,6 +57,7 @@ pub struct Received {
     pub subject: String,
     pub aggregate_type: String,
     pub sequence: i64,
+    pub trace: Option<Trace>,
     /// JSON.
     pub data: String,
 }
@@ -68,6 +75,8 @@ struct Incoming {
     aggregatetype: String,
     #[serde(default)]
     sequence: String,
+    #[serde(default)]
+    traceparent: Option<Value>,
     #[serde(default)]
     data: Option<Box<RawValue>>,
 }
@@ -93,6 +102,8 @@ pub fn open(bytes: &[u8]) -> Result<Received, String> {
         subject: event.subject,
         aggregate_type: event.aggregatetype,
         sequence: event.sequence.parse().unwrap_or(0),
+        // Whatever else stands there is of no use, and no reason to refuse an event.
+        trace: event.traceparent.as_ref().and_then(Value::as_str).and_then(Trace::parse),
         data: event.data.map_or_else(|| "null".into(), |data| data.get().to_owned()),
     })
 }
@@ -107,6 +118,7 @@ mod tests {
     use super::{open, seal};
     use crate::Timestamp;
     use crate::outbox::{Message, MessageId};
+    use crate::trace::Trace;
 
     fn message(payload: &str) -> Message {
         Message {
@@ -118,6 +130,7 @@ mod tests {
             payload: payload.into(),
             created_at: Timestamp::from_millis(1_700_000_000_123),
             attempts: 0,
+            trace: None,
         }
     }
 
@@ -136,6 +149,14 @@ mod tests {
         let opened = open(sealed.as_bytes()).unwrap();
         assert_eq!((opened.id.as_str(), opened.sequence), ("0190f5e0-1111-7000-8000-000000000001", 2));
         assert_eq!(opened.data, r#"{"amount":12345678901234567890.10}"#);
+        assert_eq!(opened.trace, None);
+        let trace = Trace::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+        let followed = seal(&Message { trace, ..message("null") }, "/guerdon").unwrap();
+        assert!(
+            followed.contains(r#""traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01""#)
+        );
+        assert_eq!(open(followed.as_bytes()).unwrap().trace, trace);
+        assert_eq!(open(followed.replace("\"00-0af", "\"xx-0af").as_bytes()).unwrap().trace, None);
     }
 
     #[test]

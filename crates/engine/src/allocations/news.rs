@@ -20,6 +20,7 @@ pub(super) fn tell<'a>(
         let Some(event_type) = AllocationNews::event_type(row) else { continue };
         let payload = serde_json::to_string(&AllocationNews::of(row, now))
             .map_err(|error| Fault::Inconsistent(error.to_string()))?;
+        tx.follow(&row.id, row.trace);
         by_type.entry(event_type).or_default().push(OutboxEvent {
             id: *Entropy.request_id(now).as_bytes(),
             sequence: now.as_millis(),

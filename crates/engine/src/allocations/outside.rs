@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::gate::{Permit, Turn};
 use crate::metrics::{DeliveryLabels, ProviderLabels};
+use crate::trace::{self, OpenSpan, SpanKind};
 use guerdon_core::allocations::answer::Found;
 use guerdon_core::allocations::{
     Allocation, AllocationId, AllocationStatus, Answer, Outcome, Rules, Sent, judge, key, settle, settle_late,
@@ -195,7 +196,18 @@ fn spawn(
         let started = Stopwatch::start();
         let (outcome, cleared) = match &lane.provider {
             None => (judge(Sent::Grant, Answer::Missing), false),
-            Some(provider) => deliver(provider.as_ref(), &row, &event).await,
+            Some(provider) => {
+                let span = engine.upgrade().and_then(|engine| {
+                    engine.traces.within(row.trace, SpanKind::Client, || format!("deliver {}", lane.name))
+                });
+                let within = span.as_ref().map(OpenSpan::trace);
+                let delivered = trace::within(within, deliver(provider.as_ref(), &row, &event)).await;
+                if let Some(mut span) = span {
+                    span.text("guerdon.allocation.id", row.id.to_string());
+                    span.end(delivered.0.failure());
+                }
+                delivered
+            }
         };
         if let Some(engine) = engine.upgrade() {
             let labels = ProviderLabels { provider: lane.name.clone() };

@@ -170,6 +170,7 @@ impl PayOut {
                             client: row.member_id.clone(),
                             key: IdempotencyKey::parse(row.id.to_string()).map_err(Fault::Inconsistent)?,
                         };
+                        tx.follow(&transfer.id, row.trace);
                         made.push(told(transfer, &books, from)?);
                         Outcome::Applied { transaction_id: Some(row.id.transfer_id().to_string()) }
                     }

@@ -8,10 +8,11 @@ use crate::clock::millis;
 use crate::engine::Engine;
 use crate::failpoint;
 use crate::gate::Permit;
+use crate::trace::{self, OpenSpan, SpanKind};
 use guerdon_core::allocations::{Outcome, key};
 use guerdon_core::claims::{Claim, ClaimId, Judged, Need, UserFound};
 use guerdon_core::events::Event;
-use guerdon_core::{ClaimKey, Timestamp};
+use guerdon_core::{ClaimKey, Timestamp, Trace};
 use guerdon_store::Stopwatch;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -25,6 +26,7 @@ pub(super) struct Call {
     task: Option<Task>,
     /// What is known if nobody hears the end of it.
     lost: Found,
+    trace: Option<Trace>,
 }
 
 impl Call {
@@ -36,6 +38,7 @@ impl Call {
             epoch: claim.epoch,
             task: task(claim, event),
             lost: lost(claim),
+            trace: claim.progress.trace,
         }
     }
 
@@ -63,7 +66,15 @@ impl Call {
                 None => self.lost.clone(),
                 Some(task) => {
                     failpoint::hit("before a call", std::iter::once(&self.key));
-                    let found = engine.claims.executor.execute(&engine, task).await;
+                    let span = engine.traces.within(self.trace, SpanKind::Client, || {
+                        format!("claim: {} {}", task.name(), lane.name())
+                    });
+                    let within = span.as_ref().map(OpenSpan::trace);
+                    let found = trace::within(within, engine.claims.executor.execute(&engine, task)).await;
+                    if let Some(mut span) = span {
+                        span.text("guerdon.claim.request_id", self.key.as_str());
+                        span.end(seen(&found).and_then(|outcome| outcome.failure()));
+                    }
                     failpoint::hit("after a call", std::iter::once(&self.key));
                     engine.note_claim_step(lane.name(), "called", started.elapsed());
                     found

@@ -5,10 +5,11 @@ use super::{Claims, news};
 use crate::engine::Engine;
 use crate::failpoint;
 use crate::failure::Failure;
+use crate::trace;
 use guerdon_core::claims::{Claim, ClaimId, ClaimStatus, begin};
 use guerdon_core::events::{Event, EventKind};
 use guerdon_core::idempotency::Advice;
-use guerdon_core::{ClaimKey, Code, EventId, Rejection, UserId};
+use guerdon_core::{ClaimKey, Code, EventId, Rejection, Trace, UserId};
 use guerdon_store::claims::{self, Stored};
 use guerdon_store::outbox::Publishing;
 use guerdon_store::{Command, Fault, Priority, Stopwatch, Tx};
@@ -44,6 +45,7 @@ impl Engine {
             key,
             claims: Arc::clone(&self.claims),
             publishing: self.intake().publishing,
+            trace: trace::current(),
         };
         let (claim, duplicate) = match self.commit(initiate).await? {
             Begun::Refused(rejection) => return Err(rejection.into()),
@@ -74,6 +76,7 @@ pub(super) struct Initiate {
     key: ClaimKey,
     claims: Arc<Claims>,
     publishing: Publishing,
+    trace: Option<Trace>,
 }
 
 #[cfg(test)]
@@ -84,7 +87,8 @@ impl Initiate {
         key: ClaimKey,
         claims: &Arc<Claims>,
     ) -> Self {
-        Self { id, event_id, user_id, key, claims: Arc::clone(claims), publishing: Publishing::Nobody }
+        let (claims, publishing) = (Arc::clone(claims), Publishing::Nobody);
+        Self { id, event_id, user_id, key, claims, publishing, trace: None }
     }
 }
 
@@ -222,6 +226,7 @@ fn initiate(tx: &mut Tx<'_>, batch: &[Initiate]) -> Result<Vec<Begun>, Fault> {
         let Some(mut claim) = begun else {
             return Err(Fault::Inconsistent(format!("{} has no claims", event.id)));
         };
+        claim.progress.trace = call.trace;
         if before {
             claim.already_claimed(now).map_err(illegal)?;
         } else {

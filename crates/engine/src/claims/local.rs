@@ -324,6 +324,7 @@ impl<'c> Local<'c> {
                     Ok(posted) => {
                         let id = claim.id.transfer_id(payment.reward);
                         let transfer = transfer(id, TransferKind::Reward, posted, None, claim)?;
+                        tx.follow(&transfer.id, claim.progress.trace);
                         made.push(told(transfer, &books, from)?);
                         Outcome::Applied { transaction_id: Some(id.to_string()) }
                     }
@@ -354,6 +355,7 @@ impl<'c> Local<'c> {
                             let id = claim.id.refund_id(payment.reward);
                             let kind = TransferKind::Revocation;
                             let transfer = transfer(id, kind, posted, Some(original), claim)?;
+                            tx.follow(&transfer.id, claim.progress.trace);
                             made.push(told(transfer, &books, from)?);
                             Outcome::Revoked
                         }

@@ -21,6 +21,7 @@ pub(super) fn tell<'a>(
         let Some(event_type) = ClaimNews::event_type(claim.status()) else { continue };
         let payload = serde_json::to_string(&ClaimNews::of(claim))
             .map_err(|error| Fault::Inconsistent(error.to_string()))?;
+        tx.follow(&claim.request_id, claim.progress.trace);
         by_type.entry(event_type).or_default().push(OutboxEvent {
             id: *Entropy.request_id(now).as_bytes(),
             sequence: claim.epoch + 1,

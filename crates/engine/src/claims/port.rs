@@ -45,6 +45,18 @@ pub(crate) enum Task {
     Revoke { provider: String, revocation: Revocation },
 }
 
+impl Task {
+    /// For whoever follows what is done.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::User(_) => "user",
+            Self::Conditions { .. } => "conditions",
+            Self::Grant { .. } => "grant",
+            Self::Revoke { .. } => "revoke",
+        }
+    }
+}
+
 /// What became of it.
 #[derive(Clone, Debug)]
 pub(crate) enum Found {

@@ -6,11 +6,12 @@ use crate::entropy::Entropy;
 use crate::failpoint;
 use crate::failure::Failure;
 use crate::groups::by_key;
+use crate::trace;
 use guerdon_core::coupons::{
     About, Coupon, CouponResult, State, UserCoupon, UserCouponId, check_issuing, decide, refusal,
 };
 use guerdon_core::idempotency::Advice;
-use guerdon_core::{Code, CouponId, IdempotencyKey, Rejection, UserId};
+use guerdon_core::{Code, CouponId, IdempotencyKey, Rejection, Trace, UserId};
 use guerdon_store::coupons::queue::{self, Kind, Task};
 use guerdon_store::coupons::{counting, held};
 use guerdon_store::outbox::Publishing;
@@ -61,6 +62,7 @@ impl Engine {
             id,
             coupons: Arc::clone(&self.coupons),
             publishing: self.intake().publishing,
+            trace: trace::current(),
         };
         let (held, duplicate) = match self.coupons.options.issuer {
             Issuer::Store => self.commit(IssueNow(ask)).await??,
@@ -83,6 +85,7 @@ struct Ask {
     id: UserCouponId,
     coupons: Arc<Coupons>,
     publishing: Publishing,
+    trace: Option<Trace>,
 }
 
 type Outcome = Result<(UserCoupon, bool), Rejection>;
@@ -165,6 +168,7 @@ fn issue_all(tx: &mut Tx<'_>, asks: &[&Ask]) -> Result<Vec<Outcome>, Fault> {
         outcomes.push(match decided {
             Ok(slot) => {
                 let issued = ask.pending(tx).decided(Ok(slot), now);
+                tx.follow(&issued.id, ask.trace);
                 left -= 1;
                 known.entry(ask.user.to_string()).or_default().push(issued.clone());
                 new.push(issued.clone());
@@ -228,6 +232,7 @@ fn write_down_all(tx: &mut Tx<'_>, asks: &[&Ask]) -> Result<Vec<Outcome>, Fault>
             continue;
         }
         let pending = ask.pending(tx);
+        tx.follow(&pending.id, ask.trace);
         known.entry(ask.user.to_string()).or_default().push(pending.clone());
         new.push(pending.clone());
         outcomes.push(Ok((pending, false)));
@@ -242,6 +247,7 @@ fn write_down_all(tx: &mut Tx<'_>, asks: &[&Ask]) -> Result<Vec<Outcome>, Fault>
         coupon_id: held.coupon_id.clone(),
         user_id: held.user_id.clone(),
         kind: Kind::Take,
+        trace: None,
     };
     queue::append(tx, &new.iter().map(task).collect::<Vec<_>>())?;
     Ok(outcomes)

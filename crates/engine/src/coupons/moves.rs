@@ -4,10 +4,11 @@ use super::{Coupons, IssuedCoupon, Issuer, key_of_grant, news};
 use crate::engine::Engine;
 use crate::entropy::Entropy;
 use crate::failure::Failure;
+use crate::trace;
 use guerdon_core::audit::{Action, Actor, AuditEntry};
 use guerdon_core::coupons::view::UserCouponView;
 use guerdon_core::coupons::{self as rules, Coupon, Moved, State, UserCoupon, UserCouponId};
-use guerdon_core::{Code, Rejection, UserId};
+use guerdon_core::{Code, Rejection, Trace, UserId};
 use guerdon_store::coupons::queue::{self, Kind, Task};
 use guerdon_store::coupons::{counting, held};
 use guerdon_store::outbox::Publishing;
@@ -61,6 +62,7 @@ impl Engine {
             actor,
             coupons: Arc::clone(&self.coupons),
             publishing: self.intake().publishing,
+            trace: trace::current(),
         };
         match self.commit(change).await? {
             // It is nowhere but in Redis.
@@ -87,6 +89,7 @@ impl Engine {
             actor: None,
             coupons: Arc::clone(&self.coupons),
             publishing: self.intake().publishing,
+            trace: trace::current(),
         };
         Ok(self.commit(change).await??)
     }
@@ -115,6 +118,7 @@ struct Change {
     actor: Option<Actor>,
     coupons: Arc<Coupons>,
     publishing: Publishing,
+    trace: Option<Trace>,
 }
 
 impl Command for Change {
@@ -202,6 +206,7 @@ impl Change {
             Ok(None) => return Ok(Ok(before)),
             Ok(Some(after)) => after,
         };
+        tx.follow(&after.id, self.trace);
         held::update(tx, std::slice::from_ref(&after))?;
         if before.status().is_issued() && !after.status().is_issued() {
             self.give_back(tx, &after)?;
@@ -227,6 +232,7 @@ impl Change {
             coupon_id: after.coupon_id.clone(),
             user_id: after.user_id.clone(),
             kind: Kind::GiveBack { epoch: count.epoch },
+            trace: None,
         };
         queue::append(tx, &[task])
     }

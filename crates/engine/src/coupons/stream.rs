@@ -425,6 +425,7 @@ impl StoreIssued {
                         coupon_id: coupon.id.clone(),
                         user_id: entry.user_id.clone(),
                         kind: Kind::GiveBack { epoch: count.epoch },
+                        trace: None,
                     });
                 }
             } else if entry.epoch == count.epoch {

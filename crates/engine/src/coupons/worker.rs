@@ -408,7 +408,10 @@ impl Confirm {
                 done.push(task.message);
                 confirmed.settled.entry(coupon_id.clone()).or_default().push(task.id);
                 match rows.get(&task.id) {
-                    Some(row) if row.state.is_pending() => wishes.push((row.clone(), result)),
+                    Some(row) if row.state.is_pending() => {
+                        tx.follow(&row.id, task.trace);
+                        wishes.push((row.clone(), result));
+                    }
                     // Taken back before it was decided: what Redis has just counted goes back too.
                     Some(row)
                         if row.status() == UserCouponStatus::Revoked && result == CouponResult::Issued =>

@@ -5,13 +5,14 @@ use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::groups::by_key;
 use crate::requests::Intake;
+use crate::trace;
 use guerdon_core::allocations::{Allocation, key};
 use guerdon_core::entries::attendance::{check_in, gifts};
 use guerdon_core::entries::view::CheckInNews;
 use guerdon_core::entries::{Day, Entry, Standing};
 use guerdon_core::events::{Event, EventKind, check_open};
 use guerdon_core::requests::RequestId;
-use guerdon_core::{Code, EventId, Rejection, UserId};
+use guerdon_core::{Code, EventId, Rejection, Trace, UserId};
 use guerdon_store::allocations::listing;
 use guerdon_store::{Command, Fault, Priority, Tx, entries};
 use std::collections::HashMap;
@@ -41,7 +42,8 @@ impl Engine {
     /// Checks somebody in for today, once.
     pub async fn check_in(&self, event_id: EventId, user_id: UserId) -> Result<CheckedIn, Failure> {
         let intake = Arc::clone(self.intake());
-        let command = CheckIn { event_id, user_id, entry_id: self.new_request_id(), intake };
+        let (entry_id, trace) = (self.new_request_id(), trace::current());
+        let command = CheckIn { event_id, user_id, entry_id, intake, trace };
         Ok(self.commit(command).await??)
     }
 
@@ -75,6 +77,7 @@ struct CheckIn {
     user_id: UserId,
     entry_id: RequestId,
     intake: Arc<Intake>,
+    trace: Option<Trace>,
 }
 
 type Outcome = Result<CheckedIn, Rejection>;
@@ -127,6 +130,7 @@ fn check_in_all(tx: &mut Tx<'_>, people: &[&CheckIn]) -> Result<Vec<Outcome>, Fa
             at: now,
             play: None,
         };
+        tx.follow(&entry.id, check.trace);
         let gifts = gifts(&event.settings.kind, standing);
         for (gift, ordinal) in gifts.iter().zip(1_u16..) {
             // A reward that has run out is not given; the day counts all the same.
@@ -143,6 +147,7 @@ fn check_in_all(tx: &mut Tx<'_>, people: &[&CheckIn]) -> Result<Vec<Outcome>, Fa
                 ordinal,
                 reward_id: gift.reward_id.clone(),
                 key,
+                trace: check.trace,
             });
         }
         moved.push((member, standing));

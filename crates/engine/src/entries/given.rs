@@ -5,7 +5,7 @@ use guerdon_core::RewardId;
 use guerdon_core::allocations::{Allocation, AllocationId, AllocationStatus, Cause};
 use guerdon_core::events::Event;
 use guerdon_core::requests::RequestId;
-use guerdon_core::{Timestamp, UserId};
+use guerdon_core::{Timestamp, Trace, UserId};
 use guerdon_store::allocations::{self, NewAllocation, NewOf};
 use guerdon_store::outbox::{self, OutboxEvent};
 use guerdon_store::{Fault, Tx};
@@ -65,6 +65,7 @@ pub(super) struct Given {
     pub(super) ordinal: u16,
     pub(super) reward_id: RewardId,
     pub(super) key: String,
+    pub(super) trace: Option<Trace>,
 }
 
 impl Given {
@@ -92,6 +93,7 @@ impl Given {
             outcome_unknown: false,
             cancel_requested_at: None,
             created_at: at,
+            trace: self.trace,
         }
     }
 }

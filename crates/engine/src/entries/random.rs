@@ -6,6 +6,7 @@ use crate::entropy::Entropy;
 use crate::failure::Failure;
 use crate::groups::by_key;
 use crate::requests::Intake;
+use crate::trace;
 use guerdon_core::allocations::{Allocation, key};
 use guerdon_core::entries::random::{draw, odds_at, play};
 use guerdon_core::entries::view::{OddsInForce, PlayNews};
@@ -14,7 +15,7 @@ use guerdon_core::events::settings::Odds;
 use guerdon_core::events::{Event, EventKind, check_open};
 use guerdon_core::idempotency::Advice;
 use guerdon_core::requests::RequestId;
-use guerdon_core::{Code, EventId, IdempotencyKey, Rejection, RewardId, UserId};
+use guerdon_core::{Code, EventId, IdempotencyKey, Rejection, RewardId, Trace, UserId};
 use guerdon_store::allocations::listing;
 use guerdon_store::{Command, Fault, Priority, Tx, entries};
 use std::collections::{HashMap, HashSet};
@@ -42,7 +43,8 @@ impl Engine {
     ) -> Result<Played, Failure> {
         let (log_id, intake) = (self.new_request_id(), Arc::clone(self.intake()));
         let numbers = std::array::from_fn(|_| Entropy.number());
-        Ok(self.commit(PlayOnce { event_id, user_id, key, log_id, numbers, intake }).await??)
+        let trace = trace::current();
+        Ok(self.commit(PlayOnce { event_id, user_id, key, log_id, numbers, intake, trace }).await??)
     }
 
     /// The odds that are in force.
@@ -66,6 +68,7 @@ struct PlayOnce {
     /// The chance of this play, drawn once: a transaction that has to be run again runs with the same.
     numbers: [u64; NUMBERS],
     intake: Arc<Intake>,
+    trace: Option<Trace>,
 }
 
 type Outcome = Result<Played, Rejection>;
@@ -155,6 +158,7 @@ fn play_all(tx: &mut Tx<'_>, people: &[&PlayOnce]) -> Result<Vec<Outcome>, Fault
             }
         };
         let entry = game.decide(tx, person, standing, &mut stock)?;
+        tx.follow(&entry.id, person.trace);
         if let Some(reward_id) = entry.play.as_ref().and_then(|play| play.reward_id.clone()) {
             given.push(Given {
                 member_id: person.user_id.clone(),
@@ -162,6 +166,7 @@ fn play_all(tx: &mut Tx<'_>, people: &[&PlayOnce]) -> Result<Vec<Outcome>, Fault
                 ordinal: 1,
                 reward_id,
                 key: key::of_play(&event.id, &person.user_id, entry.id),
+                trace: person.trace,
             });
         }
         standings.insert(member, standing);

@@ -51,6 +51,17 @@ pub enum Verdict {
     Unknown,
 }
 
+impl Verdict {
+    /// Why it was not sent, if it was not.
+    pub(super) fn failure(&self) -> Option<String> {
+        match self {
+            Self::Sent => None,
+            Self::Refused { reason, .. } => Some(reason.clone()),
+            Self::Unknown => Some("it was not tried, or nobody knows".into()),
+        }
+    }
+}
+
 /// What became of all of them, in their order; and why the sink is no use at the moment, if it is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {

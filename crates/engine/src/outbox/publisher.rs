@@ -7,6 +7,7 @@
 use super::port::{Away, Published, Sink, Time, Verdict};
 use crate::engine::Engine;
 use crate::failure::Failure;
+use crate::trace::{OpenSpan, SpanKind};
 use guerdon_core::Timestamp;
 use guerdon_core::outbox::{Message, MessageId, backoff_ms, share};
 use guerdon_store::outbox::publishing::Place;
@@ -167,12 +168,12 @@ impl Engine {
         state.disabled = false;
         state.news.mark_unchanged();
         let worked = Stopwatch::start();
-        let batch = self.due(state).await?;
+        let mut batch = self.due(state).await?;
         if batch.is_empty() {
             publisher.rest(state, REST.min(lease / 4)).await;
             return Ok(());
         }
-        self.hand_over(publisher, state, &batch).await?;
+        self.hand_over(publisher, state, &mut batch).await?;
         // Whoever is in line goes first; what waits here loses nothing by it.
         let rest = worked.elapsed() * state.rests(self.store().intake());
         if !rest.is_zero() {
@@ -239,13 +240,14 @@ impl Engine {
         &self,
         publisher: &Publisher,
         state: &mut State,
-        batch: &[Message],
+        batch: &mut [Message],
     ) -> Result<(), Failure> {
         let lease = self.options.outbox.lease;
         let held = state.held_since.map_or(lease, |since| since.elapsed());
         // Whoever was stopped in between has to ask again before it may go on.
         let Some(left) = lease.checked_sub(held).filter(|left| !left.is_zero()) else { return Ok(()) };
         let time = Time::new(left, publisher.stopping.subscribe());
+        let spans = self.publications(publisher, batch);
         let outcome = tokio::time::timeout(left, publisher.sink.publish(batch, time)).await;
         if state.held_since.is_none_or(|since| since.elapsed() >= lease) {
             let ids: Vec<_> = batch.iter().map(|message| message.id).collect();
@@ -257,7 +259,10 @@ impl Engine {
         });
         let now = self.now();
         let mut refused = Vec::new();
-        for (message, verdict) in batch.iter().zip(verdicts) {
+        for ((message, verdict), span) in batch.iter().zip(verdicts).zip(spans) {
+            if let Some(span) = span {
+                span.end(verdict.failure());
+            }
             match verdict {
                 Verdict::Sent => {
                     let waited = u64::try_from(now.millis_since(message.created_at)).unwrap_or(0);
@@ -278,6 +283,19 @@ impl Engine {
             self.commit_patiently(NoteRefused(refused)).await?;
         }
         Ok(())
+    }
+
+    /// Begins a span for each message that belongs in a trace; whoever gets the message goes on from there.
+    fn publications(&self, publisher: &Publisher, batch: &mut [Message]) -> Vec<Option<OpenSpan>> {
+        let begin = |message: &mut Message| {
+            let name = || format!("publish {}", message.event_type);
+            let mut span = self.traces.within(message.trace, SpanKind::Producer, name)?;
+            span.text("messaging.system", publisher.sink.name());
+            span.text("messaging.message.id", message.id.to_string());
+            message.trace = Some(span.trace());
+            Some(span)
+        };
+        batch.iter_mut().map(begin).collect()
     }
 
     /// When a message that was refused is tried again, if it is.

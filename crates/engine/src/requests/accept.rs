@@ -8,7 +8,7 @@ use super::{Applied, Intake, Lottery, news};
 use crate::draws::shown::{announce_to, receipt};
 use guerdon_core::events::{Event, EventType};
 use guerdon_core::requests::{Line, LineKey, RequestId, RequestState, ResultCode, admit, decide};
-use guerdon_core::{Code, EventId, Rejection, Timestamp, UserId};
+use guerdon_core::{Code, EventId, Rejection, Timestamp, Trace, UserId};
 use guerdon_store::requests::{self, RequestRow};
 use guerdon_store::{Command, Fault, Priority, Tx, draws, events};
 use std::collections::HashMap;
@@ -19,6 +19,7 @@ pub(super) struct Submit {
     pub(super) user_id: UserId,
     pub(super) requested_at: Timestamp,
     pub(super) intake: Arc<Intake>,
+    pub(super) trace: Option<Trace>,
 }
 
 type Outcome = Result<Applied, Rejection>;
@@ -187,9 +188,11 @@ fn join(
             }
         };
         let key = LineKey::new(line.event_key, line.last_position);
+        let id = RequestId::at(key, now);
+        tx.follow(&id, person.trace);
         rows.push(RequestRow {
             key,
-            id: RequestId::at(key, now),
+            id,
             user_id: person.user_id.clone(),
             requested_at: person.requested_at,
             queued_at: now,

@@ -12,7 +12,7 @@ use guerdon_core::wallet::view::{Receipt, TransferNews};
 use guerdon_core::wallet::{
     Books, Movement, Transfer, TransferId, TransferKind, check_rest, failed, no_transfer,
 };
-use guerdon_core::{Code, Rejection, Timestamp};
+use guerdon_core::{Code, Rejection, Timestamp, Trace};
 use guerdon_store::idempotency::{self, Finish, Only};
 use guerdon_store::outbox::Publishing;
 use guerdon_store::wallet::accounts;
@@ -31,6 +31,7 @@ pub(super) struct Post {
     pub(super) operates: bool,
     pub(super) actor: Actor,
     pub(super) desk: Arc<Desk>,
+    pub(super) trace: Option<Trace>,
 }
 
 /// What became of a movement whose key was claimed.
@@ -187,6 +188,7 @@ impl Post {
         if self.operates {
             results.lines.push(self.line(&news, tx.now())?);
         }
+        tx.follow(&self.id, self.trace);
         results.made.push(Made { transfer, payload });
         Ok(Ok(()))
     }

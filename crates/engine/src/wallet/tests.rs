@@ -136,6 +136,7 @@ impl Bank {
             operates: false,
             actor: Actor::itself(),
             desk: Arc::clone(&self.desk),
+            trace: None,
         }
     }
 

@@ -1,4 +1,4 @@
-use super::wiring::{handler, source, start_log, stop_signals};
+use super::wiring::{end_traces, handler, source, start_log, stop_signals, traces};
 use super::{fail, say};
 use crate::settings::Settings;
 use guerdon_engine::{Clock, Consumer};
@@ -27,13 +27,15 @@ async fn consume(settings: &Settings) -> Result<(), String> {
     let signals = stop_signals()?;
     let clock = Arc::new(Clock::new(settings.clock_offset_ms));
     let store_clock = Arc::clone(&clock);
-    let metrics = StoreMetrics::register(&mut Registry::default());
+    let mut registry = Registry::default();
+    let (traces, traces_end) = traces(settings, &mut registry)?;
+    let metrics = StoreMetrics::register(&mut registry);
     let options = StoreOptions { listens: false, readers: 1, ..settings.store.clone() };
     let database = &settings.consume.database;
     let store =
         tokio::task::block_in_place(|| Store::open(database, &options, &metrics, move || store_clock.now()))
             .map_err(|fault| fault.to_string())?;
-    let consumer = Consumer::new(store, clock, source, handler, settings.consume.options.clone());
+    let consumer = Consumer::new(store, clock, source, handler, settings.consume.options.clone(), traces);
     let (stop, stopped) = watch::channel(false);
     say(&format!("consuming {} as {}", settings.consume.topic, settings.consume.options.name));
     let telling = tokio::spawn(async move {
@@ -45,6 +47,7 @@ async fn consume(settings: &Settings) -> Result<(), String> {
     let done = consumer.run(stopped).await;
     telling.abort();
     tokio::task::block_in_place(|| consumer.close());
+    end_traces(traces_end).await;
     tracing::info!(handled = done.handled, again = done.again, dead = done.dead, "stopped");
     Ok(())
 }

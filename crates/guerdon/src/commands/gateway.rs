@@ -1,4 +1,4 @@
-use super::wiring::{listening, scheme, start_log, stop_signals, verifier};
+use super::wiring::{end_traces, listening, scheme, start_log, stop_signals, traces, verifier};
 use super::{fail, say};
 use crate::settings::{DEVELOPMENT_SECRET, Settings};
 use guerdon_engine::Clock;
@@ -32,6 +32,7 @@ async fn serve(settings: &Settings) -> Result<(), String> {
     }
     let mut registry = Registry::default();
     let verifier = verifier(settings, &mut registry).await?;
+    let (traces, traces_end) = traces(settings, &mut registry)?;
     let connections = Gauge::default();
     registry.register("guerdon_http_connections", "Connections that are open", connections.clone());
     let listening = listening(settings, connections)?;
@@ -47,7 +48,9 @@ async fn serve(settings: &Settings) -> Result<(), String> {
     let guard = Guard::new(settings.limits, settings.proxies.clone());
     let clock = Arc::new(Clock::new(settings.clock_offset_ms));
     let key = GatewayKey::new(secret);
-    let gateway = Arc::new(Gateway::new(verifier, guard, key, options, &upstreams, clock, registry)?);
+    let gateway =
+        Gateway::new(verifier, guard, key, options, &upstreams, clock, registry)?.followed_by(traces);
+    let gateway = Arc::new(gateway);
     let listener = TcpListener::bind(settings.listen)
         .await
         .map_err(|error| format!("cannot listen on {}: {error}", settings.listen))?;
@@ -58,6 +61,7 @@ async fn serve(settings: &Settings) -> Result<(), String> {
     say(&format!("listening on {}://{address}", scheme(&listening)));
     tracing::info!(%address, upstreams = ?upstreams.urls, "passing calls on");
     guerdon_server::serve(listener, listening, GatewayService(gateway), stop).await;
+    end_traces(traces_end).await;
     tracing::info!("stopped");
     Ok(())
 }

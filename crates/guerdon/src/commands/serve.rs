@@ -1,5 +1,6 @@
 use super::wiring::{
-    counter, listening, providers, scheme, services, sink, start_log, stop_signals, verifier,
+    counter, end_traces, listening, providers, scheme, services, sink, start_log, stop_signals, traces,
+    verifier,
 };
 use super::{fail, say};
 use crate::settings::Settings;
@@ -46,14 +47,16 @@ async fn serve(settings: &Settings, silence: &OnceLock<Silence>) -> Result<(), S
         .map_err(|error| format!("cannot listen on {}: {error}", settings.listen))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let stop = stop_signals()?;
+    let mut registry = Registry::default();
+    let (traces, traces_end) = traces(settings, &mut registry)?;
     let outside = Outside {
         sink: sink(settings)?,
         providers: providers(settings)?,
         services: services(settings)?,
         counter: counter(settings).await?,
+        traces,
     };
 
-    let mut registry = Registry::default();
     let clock = Arc::new(Clock::new(settings.clock_offset_ms));
     let store_metrics = StoreMetrics::register(&mut registry);
     let store_clock = Arc::clone(&clock);
@@ -88,6 +91,7 @@ async fn serve(settings: &Settings, silence: &OnceLock<Silence>) -> Result<(), S
     engine.stop_delivering().await;
     engine.stop_publishing().await;
     tokio::task::block_in_place(|| engine.close());
+    end_traces(traces_end).await;
     tracing::info!("stopped");
     Ok(())
 }

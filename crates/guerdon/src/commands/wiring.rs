@@ -3,11 +3,11 @@
 use super::complain;
 use crate::settings::{ConsumeSettings, Service, Settings, SinkSettings, WebhookSettings};
 use guerdon_connect::{
-    HttpProvider, HttpService, KafkaSink, KafkaSource, KeySource, Now, RabbitSink, RabbitSource,
-    RedisCounter, Secrets, Webhook, WebhookHandler, WebhookSink,
+    HttpProvider, HttpService, KafkaSink, KafkaSource, KeySource, Now, OtlpEnd, RabbitSink, RabbitSource,
+    RedisCounter, Secrets, SpanMetrics, Webhook, WebhookHandler, WebhookSink, start_traces,
 };
 use guerdon_engine::{
-    ClaimServices, Clock, CouponCounter, Entropy, Handler, Issuer, LogHandler, Provider, Sink, Source,
+    ClaimServices, Clock, CouponCounter, Entropy, Handler, Issuer, LogHandler, Provider, Sink, Source, Traces,
 };
 use guerdon_server::{FetchKeys, Listening, Verifier};
 use prometheus_client::metrics::gauge::Gauge;
@@ -150,6 +150,25 @@ pub(super) fn handler(settings: &Settings) -> Result<Arc<dyn Handler>, String> {
     let Some((url, secrets)) = &settings.consume.webhook else { return Ok(Arc::new(LogHandler)) };
     let webhook = webhook("consume.webhookUrl", url, secrets, settings.webhooks, BROKER_TIMEOUT)?;
     Ok(Arc::new(WebhookHandler::new(webhook)))
+}
+
+/// Who keeps traces, if anybody, and how that is ended.
+pub(super) fn traces(
+    settings: &Settings,
+    registry: &mut Registry,
+) -> Result<(Traces, Option<OtlpEnd>), String> {
+    let metrics = SpanMetrics::register(registry);
+    let Some(kept) = &settings.traces else { return Ok((Traces::default(), None)) };
+    let (sink, end) =
+        start_traces(&kept.options, metrics, now()).map_err(|reason| format!("traces.url {reason}"))?;
+    Ok((Traces::kept_by(sink, kept.share), Some(end)))
+}
+
+/// Sends what is left of the traces.
+pub(super) async fn end_traces(end: Option<OtlpEnd>) {
+    if let Some(end) = end {
+        end.flush().await;
+    }
 }
 
 /// Public keys are small.

@@ -380,6 +380,20 @@ pub(crate) const SETTINGS: &[Setting] = &[
     used("providers.<name>.timeout", Duration, Some("5s"), "For one call of it."),
     used("providers.<name>.concurrency", Count { least: 1, most: 10_000 }, Some("16"), "Calls at one time."),
     used(
+        "traces.url",
+        Text,
+        None,
+        "Where OpenTelemetry traces are sent, by OTLP over HTTP in JSON, as in `http://127.0.0.1:4318/v1/traces`; nowhere where not set.",
+    ),
+    secret(used(
+        "traces.headers",
+        Text,
+        None,
+        "What the collector wants to see beside the traces: `name=value`, with commas between.",
+    )),
+    used("traces.service", Text, Some("guerdon"), "The `service.name` that traces tell."),
+    used("traces.share", Text, Some("1"), "How many of all traces are kept, between 0 and 1, as in `0.01`."),
+    used(
         "limits.perUser",
         Count { least: 0, most: 1_000_000 },
         Some("50"),

@@ -1,7 +1,7 @@
 //! Passing one call on, and its answer back, as they come.
 
 use super::Gateway;
-use crate::edge::{REQUEST_ID, strip_identity};
+use crate::edge::{REQUEST_ID, TRACEPARENT, strip_identity};
 use crate::problem::Problem;
 use crate::trusted::SIGNATURE;
 use axum::body::Body;
@@ -9,8 +9,8 @@ use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use axum::response::Response;
-use guerdon_core::Code;
 use guerdon_core::identity::Identity;
+use guerdon_core::{Code, Trace};
 use guerdon_engine::Entropy;
 use http_body_util::BodyExt;
 use std::net::IpAddr;
@@ -31,6 +31,8 @@ static FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 pub(super) struct Forward<'a> {
     pub(super) gateway: &'a Gateway,
     pub(super) id: &'a str,
+    /// Where the call belongs; what its caller says is passed on where nobody follows it here.
+    pub(super) trace: Option<Trace>,
     pub(super) client: Option<IpAddr>,
     pub(super) identity: Option<&'a Identity>,
 }
@@ -56,6 +58,9 @@ impl Forward<'_> {
         }
         if let Ok(value) = HeaderValue::from_str(self.id) {
             headers.insert(&REQUEST_ID, value);
+        }
+        if let Some(value) = self.trace.and_then(|trace| HeaderValue::from_str(&trace.to_string()).ok()) {
+            headers.insert(&TRACEPARENT, value);
         }
         headers.insert(header::CONTENT_LENGTH, length.into());
     }

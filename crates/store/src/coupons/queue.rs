@@ -6,7 +6,7 @@ use crate::param::{Param, Row};
 use crate::statement::statements;
 use crate::tx::Tx;
 use guerdon_core::coupons::UserCouponId;
-use guerdon_core::{CouponId, Timestamp, UserId};
+use guerdon_core::{CouponId, Timestamp, Trace, UserId};
 use serde::{Deserialize, Serialize};
 
 statements! {
@@ -69,6 +69,8 @@ pub struct Task {
     pub coupon_id: CouponId,
     pub user_id: UserId,
     pub kind: Kind,
+    /// Where it belongs in a trace, once it was read; what is written belongs where the transaction says.
+    pub trace: Option<Trace>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -78,6 +80,8 @@ struct Payload {
     user_id: UserId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     epoch: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trace: Option<Trace>,
 }
 
 pub fn append(tx: &mut Tx<'_>, tasks: &[Task]) -> Result<(), Fault> {
@@ -91,7 +95,8 @@ pub fn append(tx: &mut Tx<'_>, tasks: &[Task]) -> Result<(), Fault> {
             Kind::Take => (REQUESTED, None),
             Kind::GiveBack { epoch } => (RETURNED, Some(epoch)),
         };
-        let payload = Payload { coupon_id: task.coupon_id.clone(), user_id: task.user_id.clone(), epoch };
+        let (coupon_id, user_id) = (task.coupon_id.clone(), task.user_id.clone());
+        let payload = Payload { coupon_id, user_id, epoch, trace: tx.trace_of(&task.id) };
         let payload =
             serde_json::to_string(&payload).map_err(|error| Fault::inconsistent(error.to_string()))?;
         rows.push((task.id.to_string(), kind, payload));
@@ -223,5 +228,6 @@ fn task(row: &Row<'_>) -> Result<Task, Fault> {
         _ => return Err(odd("it is of no kind")),
     };
     let id = UserCouponId::parse(row.text(2)?).ok_or_else(|| odd("it is about no user coupon"))?;
-    Ok(Task { message, id, coupon_id: payload.coupon_id, user_id: payload.user_id, kind })
+    let Payload { coupon_id, user_id, trace, .. } = payload;
+    Ok(Task { message, id, coupon_id, user_id, kind, trace })
 }

@@ -6,15 +6,15 @@ use crate::fault::Fault;
 use crate::param::{Param, Row};
 use crate::statement::statements;
 use crate::tx::Tx;
-use guerdon_core::Timestamp;
 use guerdon_core::outbox::view::Stored;
 use guerdon_core::outbox::{Message, MessageId, MessageStatus};
+use guerdon_core::{Timestamp, Trace};
 
 macro_rules! stored {
     ($which:literal) => {
         concat!(
-            "SELECT event_id, aggregate_type, aggregate_id, event_type, sequence, payload, created_at, attempts, status,
-                last_error, next_attempt_at FROM integration.outbox_events WHERE ",
+            "SELECT event_id, aggregate_type, aggregate_id, event_type, sequence, payload, created_at, attempts, trace,
+                status, last_error, next_attempt_at FROM integration.outbox_events WHERE ",
             $which
         )
     };
@@ -49,17 +49,18 @@ pub(super) fn message(row: &Row<'_>) -> Result<Message, Fault> {
         payload: row.text(5)?.into(),
         created_at: row.timestamp(6)?,
         attempts: row.int(7)?,
+        trace: row.optional_text(8)?.and_then(Trace::parse),
     })
 }
 
 fn stored(row: &Row<'_>) -> Result<Stored, Fault> {
-    let status = row.text(8)?;
+    let status = row.text(9)?;
     Ok(Stored {
         message: message(row)?,
         status: MessageStatus::parse(status)
             .ok_or_else(|| Fault::inconsistent(format!("a message with the status {status}")))?,
-        last_error: row.optional_text(9)?.map(str::to_owned),
-        next_attempt_at: row.optional_timestamp(10)?,
+        last_error: row.optional_text(10)?.map(str::to_owned),
+        next_attempt_at: row.optional_timestamp(11)?,
     })
 }
 

@@ -13,7 +13,8 @@ use guerdon_core::outbox::{Message, MessageId, SHARDS};
 macro_rules! due {
     ($which:literal) => {
         concat!(
-            "SELECT m.event_id, m.aggregate_type, m.aggregate_id, m.event_type, m.sequence, m.payload, m.created_at, m.attempts
+            "SELECT m.event_id, m.aggregate_type, m.aggregate_id, m.event_type, m.sequence, m.payload, m.created_at, m.attempts,
+                m.trace
             FROM integration.outbox_events m
             WHERE m.status IN ('NEW', 'SENDING') AND m.channel = 'broker' AND (m.created_at, m.event_id) > ($5, $1)
                 AND (m.next_attempt_at IS NULL OR m.next_attempt_at <= $2)

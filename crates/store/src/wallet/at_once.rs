@@ -3,7 +3,7 @@
 use super::accounts;
 use super::transfers::Made;
 use crate::fault::Fault;
-use crate::outbox::Publishing;
+use crate::outbox::{Publishing, traceparent};
 use crate::param::Param;
 use crate::statement::statements;
 use crate::tx::Tx;
@@ -17,9 +17,10 @@ statements! {
                 CAST($5 AS BIGINT[]), CAST($6 AS BIGINT[]), CAST($7 AS BIGINT[]), CAST($8 AS BIGINT[]),
                 CAST($9 AS BIGINT[]), CAST($10 AS BIGINT[]), CAST($11 AS BIGINT[]), CAST($12 AS BYTEA[]),
                 CAST($13 AS TEXT[]), CAST($14 AS TEXT[]), CAST($15 AS BIGINT[]), CAST($16 AS BYTEA[]),
-                CAST($17 AS TEXT[]), CAST($18 AS TEXT[]), CAST($19 AS TEXT[]), CAST($26 AS BIGINT[]))
+                CAST($17 AS TEXT[]), CAST($18 AS TEXT[]), CAST($19 AS TEXT[]), CAST($26 AS BIGINT[]),
+                CAST($27 AS TEXT[]))
                 AS row (id, kind, from_id, from_slot, from_number, from_balance, to_id, to_slot, to_number, to_balance,
-                    amount, refund_of, client, key, created_at, message_id, name, event_type, payload, shard)),
+                    amount, refund_of, client, key, created_at, message_id, name, event_type, payload, shard, trace)),
         transfers AS (INSERT INTO core.transfer (transfer_id, kind, from_account_id, from_slot, from_number, from_balance,
                 to_account_id, to_slot, to_number, to_balance, amount, refunded, refund_of, client_id, idempotency_key,
                 created_at, status)
@@ -27,8 +28,9 @@ statements! {
                 0, NULLIF(refund_of, CAST('' AS BYTEA)), client, key, created_at, 'SUCCEEDED' FROM made),
         owed AS (INSERT INTO core.ledger_backlog (transfer_id, created_at) SELECT id, created_at FROM made),
         told AS (INSERT INTO integration.outbox_events (event_id, channel, sequence, aggregate_type, aggregate_id,
-                event_type, payload, status, created_at, attempts, shard)
-            SELECT message_id, 'broker', 1, 'TRANSFER', name, event_type, payload, $20, $21, 0, shard FROM made)
+                event_type, payload, status, created_at, attempts, shard, trace)
+            SELECT message_id, 'broker', 1, 'TRANSFER', name, event_type, payload, $20, $21, 0, shard, NULLIF(trace, '')
+            FROM made)
         UPDATE core.account a SET balance = row.balance, entries = row.entries, changed_at = row.changed_at
         FROM unnest(CAST($22 AS BIGINT[]), CAST($23 AS BIGINT[]), CAST($24 AS BIGINT[]), CAST($25 AS BIGINT[]))
             AS row (id, balance, entries, changed_at)
@@ -89,7 +91,9 @@ pub(super) fn write(
     ]);
     params.extend([Param::Text(publishing.status()), Param::from(tx.now())]);
     params.extend(books.iter().map(|column| Param::Ints(column)));
-    params.push(Param::Ints(&shards));
+    let traces: Vec<_> = names.iter().map(|name| traceparent(tx, name)).collect();
+    let traces: Vec<_> = traces.iter().map(String::as_str).collect();
+    params.extend([Param::Ints(&shards), Param::Texts(&traces)]);
     if publishing == Publishing::Broker {
         tx.tells();
     }
