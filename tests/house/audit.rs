@@ -13,6 +13,10 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+/// Who has what, on SQLite, where it is an index of its own and its tail.
+const COUPON_HOLDERS: &str = "UPDATE user_coupon_holders SET user_id = 'u-0' WHERE user_id = 'u-2';
+    UPDATE user_coupon_tail SET user_id = 'u-0' WHERE user_id = 'u-2'";
+
 /// What `guerdon audit --json` says, and its exit code.
 pub(crate) fn audit(database: &TestDatabase) -> (Option<i32>, Value) {
     let output = Command::new(BINARY)
@@ -189,7 +193,15 @@ fn each_forgery_is_found(engine: TestEngine) {
                     if sqlite { "integration_outbox_events" } else { "integration.outbox_events" },
                 )
                 .replace("{BLOB}", if sqlite { "randomblob(16)" } else { "decode(md5('x'), 'hex')" })
-                .replace("{COUPON_KEYS}", if sqlite { "SELECT 1" } else { "DROP INDEX user_coupon_key" })
+                .replace("{COUPON_KEYS}", if sqlite { COUPON_HOLDERS } else { "DROP INDEX user_coupon_key" })
+                .replace(
+                    "{COUPON_PLACES}",
+                    if sqlite {
+                        COUPON_HOLDERS
+                    } else {
+                        "DROP INDEX user_coupon_key; DROP INDEX user_coupon_slot"
+                    },
+                )
                 .replace("{UNIQUE}", if sqlite { "SELECT 1" } else { "DROP INDEX requests_by_user" });
             let tables =
                 ["core.account", "core.transfer", "core.ledger_entry", "integration.idempotency_key"];

@@ -1,6 +1,7 @@
 //! Coupons: whoever counts them, there are never more than there are, and never more for one than one may have.
 
 mod calls;
+mod holders;
 mod load;
 mod loss;
 mod recovery;

@@ -7,6 +7,7 @@
 mod confirm;
 mod drift;
 mod expiry;
+mod holders;
 mod intake;
 mod moves;
 mod news;
@@ -27,6 +28,7 @@ pub(crate) use provider::CouponProvider;
 use crate::engine::{Engine, WATCH_INTERVAL};
 use crate::failure::Failure;
 use crate::metrics::IssueLabels;
+use crate::quiet::Looked;
 use guerdon_core::coupons::{Coupon, UserCouponId};
 use guerdon_core::{Code, CouponId, Rejection, Timestamp, UserId};
 use guerdon_store::{Engine as Database, coupons};
@@ -97,6 +99,8 @@ pub(crate) struct Coupons {
     accepted: Mutex<BTreeMap<UserCouponId, Accepted>>,
     /// Up to where they were looked at.
     looked_for_lost: Mutex<Option<UserCouponId>>,
+    /// How the index of who has which was at the last look.
+    looked: Looked,
     teller: Teller,
     /// Coupons that Redis and the store did not agree about at the last looks, and at how many.
     drifting: Mutex<HashMap<CouponId, i64>>,
@@ -121,6 +125,7 @@ impl Coupons {
             fresh: Mutex::default(),
             accepted: Mutex::default(),
             looked_for_lost: Mutex::default(),
+            looked: Looked::default(),
             teller: Teller::default(),
             drifting: Mutex::default(),
             recounting: Mutex::default(),

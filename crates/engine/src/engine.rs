@@ -152,11 +152,15 @@ impl Engine {
         }
         engine.refresh_users().await?;
         engine.load_user_index().await?;
+        engine.load_coupon_holders().await?;
         engine.every(
             "user_index",
             USER_INDEX_INTERVAL,
             |engine| async move { engine.merge_user_index().await },
         );
+        engine.every("coupon_holders", USER_INDEX_INTERVAL, |engine| async move {
+            engine.merge_coupon_holders().await;
+        });
         engine.every("cancelled_lines", CANCELLED_INTERVAL, |engine| async move {
             engine.end_cancelled_lines().await;
             engine.end_cancelled_allocations().await;

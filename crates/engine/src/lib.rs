@@ -26,6 +26,7 @@ mod loops;
 mod metrics;
 mod outbox;
 mod page;
+mod quiet;
 mod readiness;
 mod requests;
 pub mod trace;

@@ -20,6 +20,7 @@ pub struct EngineMetrics {
     pub(crate) users_not_active: Gauge,
     pub(crate) user_index_pending: Gauge,
     pub(crate) user_index_filter: Gauge,
+    pub(crate) coupon_holders_pending: Gauge,
     pub(crate) keys_finished: Family<OutcomeLabels, Counter>,
     pub(crate) key_seconds: Histogram,
     pub(crate) ledger_backlog: Gauge,
@@ -112,6 +113,7 @@ impl EngineMetrics {
             users_not_active: Gauge::default(),
             user_index_pending: Gauge::default(),
             user_index_filter: Gauge::default(),
+            coupon_holders_pending: Gauge::default(),
             keys_finished: Family::default(),
             key_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 18)),
             ledger_backlog: Gauge::default(),
@@ -171,6 +173,11 @@ impl EngineMetrics {
             "user_index_filter",
             "1 once newcomers need no look-up in SQLite's user index",
             m.user_index_filter.clone(),
+        );
+        engine.register(
+            "coupon_holders_pending",
+            "Coupons that are not yet in SQLite's index of who has which",
+            m.coupon_holders_pending.clone(),
         );
         metrics.register_wallet(engine);
         metrics.register_outbox(engine);

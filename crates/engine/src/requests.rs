@@ -17,6 +17,7 @@ use crate::allocations::Deliveries;
 use crate::clock::millis;
 use crate::engine::{Engine, EngineOptions};
 use crate::failure::Failure;
+use crate::quiet::Looked;
 use crate::trace;
 use accept::Submit;
 use guerdon_core::draw::Hash;
@@ -26,13 +27,13 @@ use guerdon_core::{EventId, UserId};
 use guerdon_store::Engine as Database;
 use guerdon_store::outbox::Publishing;
 use guerdon_store::requests::UserIndex;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// What every acceptance needs at hand.
 pub(crate) struct Intake {
     pub(crate) index: UserIndex,
     pub(crate) publishing: Publishing,
-    looked: Mutex<user_index::Looked>,
+    looked: Looked,
     pub(crate) allocations_lease_ms: i64,
     pub(crate) deliveries: Arc<Deliveries>,
 }
@@ -47,7 +48,7 @@ impl Intake {
         Self {
             index: UserIndex::on(database),
             publishing,
-            looked: Mutex::default(),
+            looked: Looked::default(),
             allocations_lease_ms: millis(options.allocations.lease),
             deliveries,
         }

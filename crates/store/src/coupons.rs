@@ -2,6 +2,7 @@
 
 pub mod counting;
 pub mod held;
+pub mod holders;
 pub mod queue;
 
 use crate::fault::Fault;

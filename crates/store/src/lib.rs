@@ -22,6 +22,7 @@ pub mod wallet;
 mod bell;
 mod commit;
 mod database;
+mod deferred;
 mod fault;
 mod lanes;
 mod metrics;
@@ -38,6 +39,7 @@ mod tx;
 
 pub use bell::ring_others;
 pub use database::{Database, Engine};
+pub use deferred::Run;
 pub use fault::Fault;
 pub use lanes::{Command, Intake, Pending, Priority, Silence, each};
 pub use metrics::StoreMetrics;
@@ -93,7 +95,14 @@ pub fn statements(engine: Engine) -> Vec<&'static Statement> {
     .concat();
     match engine {
         Engine::Sqlite => {
-            all.extend([requests::user_index::STATEMENTS, audit::user_index::STATEMENTS].concat());
+            all.extend(
+                [
+                    requests::user_index::STATEMENTS,
+                    audit::user_index::STATEMENTS,
+                    coupons::holders::STATEMENTS,
+                ]
+                .concat(),
+            );
         }
         Engine::Postgres => {
             all.extend([audit::postgres::STATEMENTS, wallet::at_once::STATEMENTS].concat());

@@ -34,6 +34,11 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/0011_plain_conditions.sql"),
     },
     Migration { version: 12, name: "traces", sql: include_str!("../migrations/0012_traces.sql") },
+    Migration {
+        version: 13,
+        name: "coupon_holders",
+        sql: include_str!("../migrations/0013_coupon_holders.sql"),
+    },
 ];
 
 /// Taken for the time of a migration; any number that no other program would choose.
@@ -136,7 +141,7 @@ impl Schema<'_> {
 
 /// Definitions are written once, in SQLite's words; a line behind `-- sqlite:` or `-- postgres:` is for that engine
 /// alone. On PostgreSQL text is compared byte by byte, as SQLite does.
-fn for_engine(sql: &str, engine: Engine) -> String {
+pub(crate) fn for_engine(sql: &str, engine: Engine) -> String {
     let own = format!("-- {}:", engine.as_str());
     let mut text = String::with_capacity(sql.len() * 2);
     for line in sql.lines() {

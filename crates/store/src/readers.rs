@@ -1,5 +1,6 @@
 //! Reads: a few threads, each with a connection of its own, off the writer's path.
 
+use crate::coupons::holders::HolderIndex;
 use crate::database::Database;
 use crate::fault::Fault;
 use crate::metrics::StoreMetrics;
@@ -54,6 +55,7 @@ impl Readers {
 pub(crate) struct Reader {
     database: Database,
     name: String,
+    holders: Arc<HolderIndex>,
     connections: u64,
     metrics: StoreMetrics,
     connection: Option<Open>,
@@ -66,8 +68,13 @@ enum Open {
 }
 
 impl Reader {
-    pub(crate) fn new(database: Database, name: String, metrics: StoreMetrics) -> Self {
-        Self { database, name, connections: 0, metrics, connection: None, timeout: READ_TIMEOUT }
+    pub(crate) fn new(
+        database: Database,
+        name: String,
+        metrics: StoreMetrics,
+        holders: Arc<HolderIndex>,
+    ) -> Self {
+        Self { database, name, holders, connections: 0, metrics, connection: None, timeout: READ_TIMEOUT }
     }
 
     /// Lets reads last longer: for a thread that is kept from its work by everybody else.
@@ -102,12 +109,15 @@ impl Reader {
             self.connection = Some(self.open()?);
         }
         let connection = self.connection.as_mut().expect("opened above");
+        let holders = &*self.holders;
         let outcome = catch_unwind(AssertUnwindSafe(|| match connection {
             Open::Sqlite { connection, started } => {
                 *started.lock().unwrap_or_else(PoisonError::into_inner) = Stopwatch::start();
-                snapshot(connection, &mut read)
+                snapshot(connection, holders, &mut read)
             }
-            Open::Postgres(connection) => read(&mut Tx::new(Connection::Postgres(connection), Moment::NONE)),
+            Open::Postgres(connection) => {
+                read(&mut Tx::new(Connection::Postgres(connection), Moment::NONE, holders))
+            }
         }));
         let outcome = outcome.unwrap_or(Err(Fault::Panicked));
         if matches!(outcome, Err(Fault::Unavailable(_) | Fault::Halted | Fault::Panicked)) {
@@ -147,10 +157,11 @@ impl Reader {
 /// On SQLite all statements of a read see one moment. On PostgreSQL each statement has its own: a round trip saved.
 fn snapshot<T>(
     connection: &rusqlite::Connection,
+    holders: &HolderIndex,
     read: &mut impl FnMut(&mut Tx<'_>) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
     connection.execute_batch("BEGIN").map_err(|error| sqlite::fault(&error))?;
-    let outcome = read(&mut Tx::new(Connection::Sqlite(connection), Moment::NONE));
+    let outcome = read(&mut Tx::new(Connection::Sqlite(connection), Moment::NONE, holders));
     let ended = connection.execute_batch("ROLLBACK").map_err(|error| sqlite::fault(&error));
     outcome.and_then(|found| ended.map(|()| found))
 }

@@ -1,5 +1,6 @@
 //! Reads on a connection of one's own, beside whoever serves the database: for an audit that takes its time.
 
+use crate::coupons::holders::HolderIndex;
 use crate::database::Database;
 use crate::fault::Fault;
 use crate::metrics::StoreMetrics;
@@ -8,6 +9,7 @@ use crate::readers::Reader;
 use crate::statement::Statement;
 use crate::tx::Tx;
 use prometheus_client::registry::Registry;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How low the thread is put in the scheduler's eyes: it runs when nobody else wants to.
@@ -50,7 +52,8 @@ impl Reading {
     pub(crate) fn on(database: &Database, name: String) -> Self {
         // Nobody looks at these.
         let metrics = StoreMetrics::register(&mut Registry::default());
-        Self { reader: Reader::new(database.clone(), name, metrics).with_timeout(TIMEOUT) }
+        let holders = Arc::new(HolderIndex::on(database.engine()));
+        Self { reader: Reader::new(database.clone(), name, metrics, holders).with_timeout(TIMEOUT) }
     }
 
     /// One short read; on SQLite all of it sees one moment.

@@ -2,6 +2,7 @@
 
 use crate::bell::{Bell, Listener};
 use crate::commit::{Checkpointer, Committer, Now, Pulse, Session};
+use crate::coupons::holders::HolderIndex;
 use crate::database::{Database, Engine};
 use crate::fault::Fault;
 use crate::lanes::{Command, Intake, Lanes, Pending, Silence};
@@ -54,6 +55,7 @@ pub enum Health {
 pub struct Store {
     database: Database,
     engine: Engine,
+    holders: Arc<HolderIndex>,
     lanes: Arc<Lanes>,
     /// For callers, and for the house itself.
     readers: Mutex<Option<(Arc<Readers>, Arc<Readers>)>>,
@@ -81,15 +83,19 @@ impl Store {
         }
         let name = format!("guerdon-{:016x}", options.seed);
         let mut threads = Vec::new();
+        let holders = Arc::new(HolderIndex::on(database.engine()));
         let (session, checkpointer) = match database {
             Database::Sqlite(path) => {
                 let checkpointer = Arc::new(Checkpointer::default());
-                let session = Session::sqlite(path.clone(), Arc::clone(&checkpointer), now)?;
+                let session =
+                    Session::sqlite(path.clone(), Arc::clone(&checkpointer), now, Arc::clone(&holders))?;
                 let (runner, path, metrics) = (Arc::clone(&checkpointer), path.clone(), metrics.clone());
                 threads.push(spawn("checkpointer", move || runner.run(&path, &metrics))?);
                 (session, Some(checkpointer))
             }
-            Database::Postgres(config) => (Session::postgres((**config).clone(), name.clone(), now)?, None),
+            Database::Postgres(config) => {
+                (Session::postgres((**config).clone(), name.clone(), now, Arc::clone(&holders))?, None)
+            }
         };
         let lanes = Arc::new(Lanes::new(options.waiting_max, options.group_max, metrics.waiting.clone()));
         let pulse = Arc::new(Pulse::default());
@@ -107,12 +113,14 @@ impl Store {
         let (first, first_inbox) = Readers::channel(options.waiting_max);
         let inboxes = std::iter::once(first_inbox).chain(std::iter::repeat_n(inbox, options.readers));
         for (number, inbox) in inboxes.enumerate() {
-            let reader = Reader::new(database.clone(), format!("{name}-reader-{number}"), metrics.clone());
+            let name = format!("{name}-reader-{number}");
+            let reader = Reader::new(database.clone(), name, metrics.clone(), Arc::clone(&holders));
             threads.push(spawn("reader", move || reader.serve(&inbox))?);
         }
         Ok(Self {
             database: database.clone(),
             engine: database.engine(),
+            holders,
             lanes,
             readers: Mutex::new(Some((Arc::new(readers), Arc::new(first)))),
             pulse,
@@ -126,6 +134,11 @@ impl Store {
 
     pub fn engine(&self) -> Engine {
         self.engine
+    }
+
+    /// Who has which coupons, as far as it is kept in memory.
+    pub fn holders(&self) -> &HolderIndex {
+        &self.holders
     }
 
     /// For the threads that submit commands, to say when they rest.

@@ -1,5 +1,6 @@
 //! A transaction, whatever the engine. Parts are plain functions over `&mut Tx`.
 
+use crate::coupons::holders::HolderIndex;
 use crate::database::Engine;
 use crate::fault::Fault;
 use crate::param::{Columns, Param, Row};
@@ -22,6 +23,7 @@ pub struct Tx<'c> {
     told: bool,
     /// Where what it writes belongs, by the id of what it is about; empty unless somebody follows it.
     traces: HashMap<String, Trace>,
+    holders: &'c HolderIndex,
 }
 
 /// What is the same for all of a transaction.
@@ -45,7 +47,7 @@ pub(crate) enum Connection<'c> {
 }
 
 impl<'c> Tx<'c> {
-    pub(crate) fn new(connection: Connection<'c>, moment: Moment) -> Self {
+    pub(crate) fn new(connection: Connection<'c>, moment: Moment, holders: &'c HolderIndex) -> Self {
         Self {
             connection,
             rows_written: 0,
@@ -55,6 +57,7 @@ impl<'c> Tx<'c> {
             wrote: false,
             told: false,
             traces: HashMap::new(),
+            holders,
         }
     }
 
@@ -107,6 +110,11 @@ impl<'c> Tx<'c> {
     /// Says that there is a message to publish once this is committed.
     pub(crate) fn tells(&mut self) {
         self.told = true;
+    }
+
+    /// Who has which coupons, as far as this process keeps it in memory.
+    pub fn holders(&self) -> &'c HolderIndex {
+        self.holders
     }
 
     /// Says in which trace something belongs: what is written about it in this transaction keeps that beside it.

@@ -429,6 +429,12 @@ pub(super) const FORGERIES: &[Forgery] = &[
         names: "its key was used for another as well",
     },
     Forgery {
+        what: "two of a coupon in one place",
+        sql: &["{COUPON_PLACES}", "UPDATE user_coupon SET user_id = 'u-0' WHERE user_id = 'u-2'"],
+        check: "user_coupons",
+        names: "for u-0: another has its place",
+    },
+    Forgery {
         what: "nobody was told of a coupon",
         sql: &["DELETE FROM {OUTBOX} WHERE event_type = 'COUPON_CONFIRMED'"],
         check: "coupon_messages",

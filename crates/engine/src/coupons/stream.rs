@@ -20,7 +20,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Entries that are stored in one transaction.
-const BATCH: usize = 500;
+const BATCH: usize = 300;
 /// How often all streams are looked at for what others left behind.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_millis(200);

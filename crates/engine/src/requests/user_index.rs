@@ -3,24 +3,13 @@
 use super::Intake;
 use crate::engine::Engine;
 use crate::failure::Failure;
-use guerdon_store::requests::user_index::{self, Run};
-use guerdon_store::{Command, Engine as Database, Fault, Priority, Tx, each};
+use guerdon_store::requests::user_index;
+use guerdon_store::{Command, Engine as Database, Fault, Priority, Run, Tx, each};
 use std::collections::BTreeMap;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Rows in one transaction of its own: a few milliseconds.
 const SLICE: usize = 500;
-/// How many looks without a change until the intake counts as quiet.
-const QUIET_LOOKS: u32 = 10;
-
-/// What the loop saw at its last look.
-#[derive(Debug, Default)]
-pub(crate) struct Looked {
-    pending: usize,
-    left: Option<usize>,
-    unchanged: u32,
-}
-
 impl Engine {
     pub(crate) async fn load_user_index(&self) -> Result<(), Failure> {
         if self.store().engine() == Database::Sqlite {
@@ -69,13 +58,7 @@ impl Engine {
     async fn move_run_on(&self) -> Result<(), Failure> {
         let index = &self.intake().index;
         let (pending, left) = (index.pending(), index.run_left());
-        let quiet = {
-            let mut looked = self.looked();
-            let unchanged = (looked.pending, looked.left) == (pending, left);
-            looked.unchanged = if unchanged { looked.unchanged.saturating_add(1) } else { 0 };
-            (looked.pending, looked.left) = (pending, left);
-            looked.unchanged >= QUIET_LOOKS
-        };
+        let quiet = self.intake().looked.is_quiet(pending, left);
         match left {
             None if index.is_run_due() || (quiet && pending > 0) => self.begin_run().await,
             Some(0) => self.end_run().await,
@@ -87,10 +70,6 @@ impl Engine {
             }
             None | Some(_) => Ok(()),
         }
-    }
-
-    fn looked(&self) -> MutexGuard<'_, Looked> {
-        self.intake().looked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn begin_run(&self) -> Result<(), Failure> {

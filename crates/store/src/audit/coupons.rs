@@ -1,6 +1,6 @@
 //! What the audit looks at in coupons.
 
-use crate::coupons::held::{held, held_columns};
+use crate::coupons::held::{held, held_columns, of_users};
 use crate::fault::Fault;
 use crate::param::{Param, Row};
 use crate::statement::statements;
@@ -15,7 +15,6 @@ statements! {
         WHERE c.coupon_id > $1 ORDER BY c.coupon_id LIMIT 1";
     PAGE = concat!("SELECT ", held_columns!(), " FROM user_coupon WHERE user_coupon_id > $1
         ORDER BY user_coupon_id LIMIT $2");
-    SAME_KEY = "SELECT COUNT(*) FROM user_coupon WHERE user_id = $1 AND coupon_id = $2 AND idempotency_key = $3";
 }
 
 /// A coupon, and how many of it are issued by its count and by who has one.
@@ -50,8 +49,9 @@ pub fn page(tx: &mut Tx<'_>, after: &[u8], limit: i64) -> Result<Vec<UserCoupon>
     tx.query(&PAGE, &[Param::Blob(after), limit.into()], held)
 }
 
-/// How many somebody has of a coupon under one key.
-pub fn under_key(tx: &mut Tx<'_>, user: &str, coupon_id: &str, key: &str) -> Result<i64, Fault> {
-    let found = tx.query_one(&SAME_KEY, &[user.into(), coupon_id.into(), key.into()], |row| row.int(0))?;
-    Ok(found.unwrap_or_default())
+/// What its user has of the same coupon, itself included, all of one moment.
+pub fn of_its_user(tx: &mut Tx<'_>, held: &UserCoupon) -> Result<Vec<UserCoupon>, Fault> {
+    let wanted = [(held.user_id.as_str(), held.key.as_str())];
+    let all = of_users(tx, &held.coupon_id, &wanted)?.remove(held.user_id.as_str()).unwrap_or_default();
+    Ok(all.into_iter().filter(|one| one.coupon_id == held.coupon_id).collect())
 }

@@ -4,6 +4,7 @@ mod postgres;
 mod sqlite;
 
 use super::checkpoint::Checkpointer;
+use crate::coupons::holders::HolderIndex;
 use crate::fault::Fault;
 use crate::metrics::StoreMetrics;
 use crate::tx::{Connection, Moment, Tx};
@@ -20,6 +21,7 @@ pub(crate) type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 pub(crate) struct Session {
     writer: Writer,
     now: Now,
+    holders: Arc<HolderIndex>,
     moment: Moment,
     /// Whether the open transaction has run a statement that writes.
     written: bool,
@@ -40,16 +42,26 @@ pub(crate) enum Commit {
 }
 
 impl Session {
-    fn new(writer: Writer, now: Now) -> Self {
-        Self { writer, now, moment: Moment::NONE, written: false, told: false }
+    fn new(writer: Writer, now: Now, holders: Arc<HolderIndex>) -> Self {
+        Self { writer, now, holders, moment: Moment::NONE, written: false, told: false }
     }
 
-    pub(crate) fn sqlite(path: PathBuf, checkpointer: Arc<Checkpointer>, now: Now) -> Result<Self, Fault> {
-        Ok(Self::new(Writer::Sqlite(SqliteSession::open(path, checkpointer)?), now))
+    pub(crate) fn sqlite(
+        path: PathBuf,
+        checkpointer: Arc<Checkpointer>,
+        now: Now,
+        holders: Arc<HolderIndex>,
+    ) -> Result<Self, Fault> {
+        Ok(Self::new(Writer::Sqlite(SqliteSession::open(path, checkpointer)?), now, holders))
     }
 
-    pub(crate) fn postgres(config: Config, name: String, now: Now) -> Result<Self, Fault> {
-        Ok(Self::new(Writer::Postgres(Box::new(PostgresSession::open(config, name)?)), now))
+    pub(crate) fn postgres(
+        config: Config,
+        name: String,
+        now: Now,
+        holders: Arc<HolderIndex>,
+    ) -> Result<Self, Fault> {
+        Ok(Self::new(Writer::Postgres(Box::new(PostgresSession::open(config, name)?)), now, holders))
     }
 
     /// A transaction that need not be durable once it is committed is not waited for to be synced.
@@ -79,7 +91,7 @@ impl Session {
             Writer::Sqlite(session) => Connection::Sqlite(session.connection().ok_or(Fault::Halted)?),
             Writer::Postgres(session) => Connection::Postgres(session.connection()?),
         };
-        let mut tx = Tx::new(connection, self.moment).limit_rows(rows_limit);
+        let mut tx = Tx::new(connection, self.moment, &self.holders).limit_rows(rows_limit);
         let outcome = run(&mut tx);
         let failed = tx.has_failed();
         self.written |= tx.has_written();

@@ -46,10 +46,12 @@ statements! {
         postgres: concat!("SELECT ", held_columns!(), " FROM user_coupon WHERE user_coupon_id = ANY(CAST($1 AS BYTEA[]))
         ORDER BY user_coupon_id FOR UPDATE");
     /// What users have of a coupon, or under a key, whatever it was for.
-    OF_USER = concat!("SELECT ", held_columns!(), " FROM user_coupon WHERE user_id = $1 AND (coupon_id = $2 OR idempotency_key = $3)"),
+    OF_USER = concat!("SELECT ", held_columns!(), " FROM user_coupon WHERE user_coupon_id = $1 AND user_id = $2
+        AND (coupon_id = $3 OR idempotency_key = $4)"),
         postgres: concat!("SELECT ", held_columns!(), " FROM user_coupon WHERE user_id = ANY(CAST($1 AS TEXT[]))
         AND (coupon_id = $2 OR idempotency_key = ANY(CAST($3 AS TEXT[])))");
-    MINE = concat!("SELECT ", held_columns!(), " FROM user_coupon WHERE user_id = $1 AND user_coupon_id < $2
+    MINE = concat!("SELECT ", held_columns!(), " FROM user_coupon WHERE user_coupon_id = $1 AND user_id = $2"),
+        postgres: concat!("SELECT ", held_columns!(), " FROM user_coupon WHERE user_id = $1 AND user_coupon_id < $2
         ORDER BY user_coupon_id DESC LIMIT $3");
     OF_COUPON = concat!("SELECT ", held_columns!(), " FROM user_coupon WHERE coupon_id = $1 AND user_coupon_id < $2
         AND ($4 = '' OR status = $4) ORDER BY user_coupon_id DESC LIMIT $3");
@@ -86,7 +88,11 @@ pub fn insert(tx: &mut Tx<'_>, coupon_id: &CouponId, held: &[UserCoupon]) -> Res
                 columns.changed.into(),
             ]
         });
-        return tx.execute_rows(&INSERT, rows);
+        let written = tx.execute_rows(&INSERT, rows)?;
+        if written > 0 {
+            tx.holders().given(tx, held)?;
+        }
+        return Ok(written);
     }
     // Two processes that write the same users' rows do it in the same order.
     let mut order: Vec<_> = (0..held.len()).collect();
@@ -202,13 +208,12 @@ pub fn of_users(
         return Ok(found);
     }
     for (user, key) in wanted {
-        let rows = tx.query(&OF_USER, &[(*user).into(), coupon_id.as_str().into(), (*key).into()], held)?;
-        if !rows.is_empty() {
+        for id in tx.holders().all_of(tx, user)? {
+            let of = [Param::Blob(id.as_bytes()), (*user).into(), coupon_id.as_str().into(), (*key).into()];
+            let Some(one) = tx.query_one(&OF_USER, &of, held)? else { continue };
             let all = found.entry((*user).to_owned()).or_default();
-            for row in rows {
-                if !all.iter().any(|known| known.id == row.id) {
-                    all.push(row);
-                }
+            if !all.iter().any(|known| known.id == one.id) {
+                all.push(one);
             }
         }
     }
@@ -222,7 +227,17 @@ pub fn mine(
     before: UserCouponId,
     limit: i64,
 ) -> Result<Vec<UserCoupon>, Fault> {
-    tx.query(&MINE, &[user.as_str().into(), Param::Blob(before.as_bytes()), limit.into()], held)
+    if tx.engine() == Engine::Postgres {
+        return tx.query(&MINE, &[user.as_str().into(), Param::Blob(before.as_bytes()), limit.into()], held);
+    }
+    let mut mine = Vec::new();
+    for id in tx.holders().ids_of(tx, user.as_str(), before.as_bytes(), limit)? {
+        if i64::try_from(mine.len()).unwrap_or(i64::MAX) == limit {
+            break;
+        }
+        mine.extend(tx.query_one(&MINE, &[Param::Blob(id.as_bytes()), user.as_str().into()], held)?);
+    }
+    Ok(mine)
 }
 
 /// A coupon's, the newest first.

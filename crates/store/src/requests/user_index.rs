@@ -8,22 +8,18 @@
 //! that there is no second commit to wait for and no moment at which everybody waits. Nearly all who come are new, which
 //! a filter in memory knows without a look into the index.
 
-mod filter;
-mod run;
-
-pub use run::Run;
-
-use filter::Filter;
+mod merge;
 
 use super::{RequestRow, find_at};
 use crate::database::Engine;
+use crate::deferred::{AsIs, Filter, Run, is_run_worth};
 use crate::fault::Fault;
 use crate::statement::statements;
 use crate::tx::Tx;
 use guerdon_core::UserId;
 use guerdon_core::requests::{LINE_BITS, LineKey};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, RandomState};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 statements! {
@@ -43,12 +39,6 @@ statements! {
 /// How many are read from the tail at a time.
 pub const TAIL_ROWS: i64 = 10_000;
 
-/// A run is worth its pages when several of its users fall on each of them, so it grows with the index, within bounds:
-/// the least is a few megabytes in memory, the most some 40 with what is sorted and what joins meanwhile.
-const RUN_LEAST: u64 = 100_000;
-const RUN_MOST: u64 = 500_000;
-const RUN_SHARE: u64 = 10;
-
 #[derive(Debug)]
 pub struct UserIndex {
     /// PostgreSQL has an index like any other, and nothing is kept in memory.
@@ -63,7 +53,7 @@ struct State {
     fresh: Places,
     /// Who is being written to the index.
     leaving: Places,
-    run: Option<Arc<Run>>,
+    run: Option<Arc<Run<LineKey>>>,
     /// How much of the run is durably in the index.
     written: usize,
     /// How much of it will be once the transaction under way is committed.
@@ -111,26 +101,6 @@ impl Places {
     fn find(&self, hash: u64) -> impl Iterator<Item = LineKey> + '_ {
         let twins = self.twins.iter().filter(move |(twin, _)| *twin == hash).map(|(_, key)| *key);
         self.by_hash.get(&hash).copied().into_iter().chain(twins)
-    }
-}
-
-/// For keys that are hashes already.
-#[derive(Debug, Default)]
-struct AsIs(u64);
-
-impl Hasher for AsIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
     }
 }
 
@@ -189,8 +159,7 @@ impl UserIndex {
     /// Whether enough people wait for a run to be worth it.
     pub fn is_run_due(&self) -> bool {
         let state = self.read();
-        let least = (state.indexed_rows / RUN_SHARE).clamp(RUN_LEAST, RUN_MOST);
-        u64::try_from(state.fresh.len()).unwrap_or(u64::MAX) >= least
+        is_run_worth(state.fresh.len(), state.indexed_rows)
     }
 
     /// Whether the filter knows everybody who is in the index.
@@ -246,7 +215,7 @@ impl UserIndex {
     }
 
     /// From here on the run is carried along by whatever is committed.
-    pub fn begin(&self, run: Run) {
+    pub fn begin(&self, run: Run<LineKey>) {
         let mut state = self.write();
         // Somebody may have read everything anew in the meantime.
         if state.leaving.len() > 0 {
@@ -276,7 +245,7 @@ impl UserIndex {
         };
         let to = (from + rows).min(run.len());
         if from < to {
-            run::write(tx, &run, from..to)?;
+            merge::write(tx, &run, from..to)?;
             self.write().carried = Some(to);
         }
         Ok(())

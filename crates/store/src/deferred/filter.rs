@@ -6,7 +6,7 @@ const LAYER_LEAST: usize = 1 << 20;
 
 /// Hashes of users, layer upon layer, each for twice as many as the one before.
 #[derive(Debug, Default)]
-pub(super) struct Filter {
+pub(crate) struct Filter {
     layers: Vec<Layer>,
 }
 
@@ -30,7 +30,7 @@ impl Layer {
 }
 
 impl Filter {
-    pub(super) fn insert(&mut self, hash: u64) {
+    pub(crate) fn insert(&mut self, hash: u64) {
         if self.layers.last().is_none_or(|layer| layer.room == 0) {
             let room = LAYER_LEAST << self.layers.len().min(16);
             self.layers.push(Layer::for_users(room));
@@ -43,7 +43,7 @@ impl Filter {
     }
 
     /// Whether this may have been inserted.
-    pub(super) fn may_have(&self, hash: u64) -> bool {
+    pub(crate) fn may_have(&self, hash: u64) -> bool {
         self.layers.iter().any(|layer| {
             let (word, bits) = layer.place(hash);
             layer.words[word] & bits == bits

@@ -1,38 +1,34 @@
-//! Users in the order of the index, on their way into it.
+//! Users in the order of an index, on their way into it.
 
-use super::{MERGE, POSITION};
 use crate::fault::Fault;
-use crate::param::Param;
-use crate::tx::Tx;
-use guerdon_core::requests::LineKey;
 use std::ops::Range;
 
-/// Places sorted by user and line. The names lie in one text: a million of them are a million allocations less.
-#[derive(Debug, Default)]
-pub struct Run {
+/// What users have, sorted by user. The names lie in one text: a million of them are a million allocations less.
+#[derive(Debug)]
+pub struct Run<K> {
     names: String,
-    entries: Vec<Entry>,
+    entries: Vec<Entry<K>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct Entry<K> {
     /// The first bytes of the name, which decide most comparisons.
     prefix: u64,
-    key: LineKey,
+    key: K,
     start: u32,
     length: u32,
 }
 
-impl Run {
+impl<K: Copy + Ord> Run<K> {
     pub fn with_capacity(users: usize) -> Self {
         Self { names: String::with_capacity(users * 12), entries: Vec::with_capacity(users) }
     }
 
-    pub fn add(&mut self, key: LineKey, user: &str) -> Result<(), Fault> {
+    pub fn add(&mut self, key: K, user: &str) -> Result<(), Fault> {
         let mut prefix = [0; 8];
         let shared = user.len().min(8);
         prefix[..shared].copy_from_slice(&user.as_bytes()[..shared]);
-        let too_long = |_| Fault::inconsistent("a run of the user index is too long");
+        let too_long = |_| Fault::inconsistent("a run is too long");
         let (start, length) = (u32::try_from(self.names.len()), u32::try_from(user.len()));
         self.entries.push(Entry {
             prefix: u64::from_be_bytes(prefix),
@@ -60,43 +56,24 @@ impl Run {
         self.entries.is_empty()
     }
 
-    fn part(&self, range: Range<usize>) -> impl Iterator<Item = (&str, LineKey)> {
+    pub(crate) fn part(&self, range: Range<usize>) -> impl Iterator<Item = (&str, K)> {
         self.entries[range].iter().map(|entry| (name(&self.names, entry), entry.key))
     }
 }
 
-fn name<'a>(names: &'a str, entry: &Entry) -> &'a str {
+fn name<'a, K>(names: &'a str, entry: &Entry<K>) -> &'a str {
     let start = entry.start as usize;
     names.get(start..start + entry.length as usize).unwrap_or_default()
 }
 
-/// Writes a part of a run to the index. A row that is there already, from a run that was cut off, must say the same.
-pub(super) fn write(tx: &mut Tx<'_>, run: &Run, range: Range<usize>) -> Result<(), Fault> {
-    let rows = run.part(range.clone()).map(|(user, key)| -> [Param<'_>; 3] {
-        [Param::Text(user), key.event_key().into(), key.position().into()]
-    });
-    let written = tx.execute_rows(&MERGE, rows)?;
-    if written == u64::try_from(range.len()).unwrap_or(u64::MAX) {
-        return Ok(());
-    }
-    for (user, key) in run.part(range) {
-        let params = [Param::Text(user), key.event_key().into()];
-        let there = tx.query_one(&POSITION, &params, |row| row.int(0))?;
-        if there != Some(key.position()) {
-            let line = key.event_key();
-            return Err(Fault::inconsistent(format!("{user} stands twice in the line {line}")));
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{LineKey, Run};
+    use super::Run;
+    use guerdon_core::requests::LineKey;
 
     #[test]
     fn a_run_is_sorted_as_the_index_is() {
-        let mut run = Run::default();
+        let mut run = Run::with_capacity(7);
         for (position, user) in ["b", "abcdefgh2", "", "abcdefgh10", "a", "abcdefgh"].iter().enumerate() {
             run.add(LineKey::new(2, i64::try_from(position).unwrap()), user).unwrap();
         }

@@ -1,0 +1,17 @@
+-- Who has which coupons, on SQLite: an index that is written later, in sorted runs. Until then a coupon is in the tail.
+
+-- sqlite: CREATE TABLE user_coupon_holders (
+-- sqlite:     user_id TEXT NOT NULL,
+-- sqlite:     user_coupon_id BLOB NOT NULL,
+-- sqlite:     PRIMARY KEY (user_id, user_coupon_id)
+-- sqlite: ) STRICT, WITHOUT ROWID;
+-- sqlite: CREATE TABLE user_coupon_tail (
+-- sqlite:     number INTEGER NOT NULL PRIMARY KEY,
+-- sqlite:     user_id TEXT NOT NULL,
+-- sqlite:     user_coupon_id BLOB NOT NULL
+-- sqlite: ) STRICT;
+-- sqlite: INSERT INTO user_coupon_holders (user_id, user_coupon_id)
+-- sqlite:     SELECT user_id, user_coupon_id FROM user_coupon ORDER BY user_id, user_coupon_id;
+-- sqlite: DROP INDEX user_coupon_slot;
+-- How much of the run under way is in the index.
+-- sqlite: INSERT INTO counters (name, value) VALUES ('user_coupon_run', 0);
