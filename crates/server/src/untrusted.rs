@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A refusal as its reader sees it.
-fn refused(problem: Problem) -> String {
+fn refused(problem: &Problem) -> String {
     let fields = problem.fields.iter().map(|field| format!("; {} {}", field.path, field.reason));
     format!("{}: {}{}", problem.code, problem.detail, fields.collect::<String>())
 }
@@ -25,12 +25,12 @@ pub fn cursor_of<P: Serialize>(list: &str, place: &P) -> String {
 }
 
 pub fn place_of<P: Serialize + DeserializeOwned>(list: &str, cursor: &str) -> Result<P, String> {
-    cursor::decode(list, cursor).map_err(refused)
+    cursor::decode(list, cursor).map_err(|problem| refused(&problem))
 }
 
 /// A JSON body.
 pub fn body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
-    json::parse(bytes).map_err(refused)
+    json::parse(bytes).map_err(|problem| refused(&problem))
 }
 
 /// How long a caller would wait.
@@ -42,7 +42,7 @@ pub fn patience(headers: &HeaderMap) -> Option<Duration> {
 pub fn idempotency_key(headers: HeaderMap) -> Result<IdempotencyKey, String> {
     let (mut parts, ()) = Request::new(()).into_parts();
     parts.headers = headers;
-    once::key(&parts).map_err(refused)
+    once::key(&parts).map_err(|problem| refused(&problem))
 }
 
 /// Where a call comes from.
@@ -52,13 +52,15 @@ pub fn client(proxies: &TrustedProxies, peer: IpAddr, headers: &HeaderMap) -> Ip
 
 /// The token that a call brings.
 pub fn bearer(headers: &HeaderMap) -> Result<&str, String> {
-    identity::bearer(headers).map_err(refused)
+    identity::bearer(headers).map_err(|problem| refused(&problem))
 }
 
 /// Who a token is for. Only with a secret: public keys may have to be waited for, and nothing here waits.
 pub fn token(verifier: &Verifier, token: &str, now: Timestamp) -> Result<Arc<Identity>, String> {
-    let verified = verifier.verify(token, now).now_or_never();
-    verified.unwrap_or_else(|| Err(Problem::field("token", "would have to be waited for"))).map_err(refused)
+    let answer = verifier.verify(token, now).now_or_never();
+    answer
+        .unwrap_or_else(|| Err(Problem::field("token", "would have to be waited for")))
+        .map_err(|problem| refused(&problem))
 }
 
 /// The keys of a set that tokens can name (none: the only one, without a name), each with its algorithm.
@@ -84,5 +86,5 @@ pub fn verify(
     (method, address): (&Method, &str),
     now: Timestamp,
 ) -> Result<Arc<Identity>, String> {
-    trusted.verify(headers, method, address, now).map_err(refused)
+    trusted.verify(headers, method, address, now).map_err(|problem| refused(&problem))
 }
