@@ -23,6 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("guerdon-bench", &["guerdon-core", "guerdon-store", "guerdon-engine"]),
+    ("guerdon-fuzz", &["guerdon", "guerdon-connect", "guerdon-core", "guerdon-server"]),
     ("guerdon-harness", &[]),
 ];
 

@@ -1,10 +1,5 @@
-//! Guerdon runs reward events: one binary, one promise.
+//! The binary.
 
-mod cli;
-mod commands;
-mod settings;
-
-use clap::Parser;
 use std::process::ExitCode;
 
 /// A request is made on one thread and ends on another, which the system's allocator is slow at.
@@ -12,5 +7,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    cli::Cli::parse().run()
+    guerdon::run()
 }

@@ -3,6 +3,7 @@
 mod read;
 pub(crate) mod reference;
 mod table;
+pub mod text;
 mod value;
 
 pub(crate) use read::Source;
@@ -133,6 +134,15 @@ pub(crate) struct Settings {
 impl Settings {
     pub(crate) fn read(
         file: Option<&Path>,
+        environment: impl Iterator<Item = (std::ffi::OsString, std::ffi::OsString)>,
+        flags: Vec<(String, String, Source)>,
+    ) -> Result<Self, SettingsError> {
+        Self::of(read::from_file(file)?, environment, flags)
+    }
+
+    /// From what the file says, the environment and flags.
+    fn of(
+        file: Vec<(String, String, Source)>,
         environment: impl Iterator<Item = (std::ffi::OsString, std::ffi::OsString)>,
         flags: Vec<(String, String, Source)>,
     ) -> Result<Self, SettingsError> {

@@ -11,7 +11,7 @@ pub(crate) fn encode<P: Serialize>(list: &str, place: &P) -> String {
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&(list, place)).unwrap_or_default())
 }
 
-pub(crate) fn decode<P: DeserializeOwned>(list: &str, cursor: &str) -> Result<P, Problem> {
+pub(crate) fn decode<P: Serialize + DeserializeOwned>(list: &str, cursor: &str) -> Result<P, Problem> {
     let read = || {
         let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
         // Ours never need an escape; what only an escape can write has no business in a statement.
@@ -19,7 +19,8 @@ pub(crate) fn decode<P: DeserializeOwned>(list: &str, cursor: &str) -> Result<P,
             return None;
         }
         let (given_out_by, place): (String, P) = serde_json::from_slice(&bytes).ok()?;
-        (given_out_by == list).then_some(place)
+        // As it was given, and in no other form.
+        (given_out_by == list && encode(list, &place) == cursor).then_some(place)
     };
     let bad = || {
         Problem::new(Code::BadCursor, "use the nextCursor of an earlier page of this list, as it was given")
@@ -41,6 +42,8 @@ mod tests {
             ("events", "%%%"),
             ("events", "AAAA"),
             ("events", "WyJldmVudHMiLFswLCJhXHUwMDAwYiJdXQ"),
+            // With a space in it.
+            ("events", "WyJldmVudHMiLCBbNSwiZHJvcF8xIl1d"),
         ] {
             assert!(decode::<(i64, String)>(list, text).is_err(), "{list} {text}");
         }

@@ -105,7 +105,7 @@ async fn collect(mut body: Body, limit: usize, mut within_limit: bool) -> Result
     }
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let text =
         std::str::from_utf8(bytes).map_err(|_| Problem::new(Code::MalformedJson, "the body is not UTF-8"))?;
     if has_reserved_key(text) {

@@ -23,6 +23,7 @@ mod strict;
 mod tls;
 mod token;
 mod trusted;
+pub mod untrusted;
 
 pub use address::{ForwardedHeader, TrustedProxies};
 pub use app::{App, Guard, HttpOptions, Identities, router};

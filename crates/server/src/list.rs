@@ -34,7 +34,10 @@ impl<T> List<T> {
 pub(crate) struct ListQuery(HashMap<String, String>);
 
 impl ListQuery {
-    pub(crate) fn page<P: DeserializeOwned>(&self, name: &str) -> Result<PageRequest<P>, Problem> {
+    pub(crate) fn page<P: Serialize + DeserializeOwned>(
+        &self,
+        name: &str,
+    ) -> Result<PageRequest<P>, Problem> {
         let limit = match self.0.get("limit") {
             None => LIMIT_DEFAULT,
             Some(text) => text

@@ -21,8 +21,12 @@ impl<S: Sync> FromRequestParts<S> for Key {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        IdempotencyKey::parse(text(parts)?).map(Self).map_err(bad_key)
+        key(parts).map(Self)
     }
+}
+
+pub(crate) fn key(parts: &Parts) -> Result<IdempotencyKey, Problem> {
+    IdempotencyKey::parse(text(parts)?).map_err(bad_key)
 }
 
 /// The key of a claim, which is longer.

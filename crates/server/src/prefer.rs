@@ -19,7 +19,7 @@ impl<S: Sync> FromRequestParts<S> for Patience {
     }
 }
 
-fn wait(headers: &HeaderMap) -> Option<Duration> {
+pub(crate) fn wait(headers: &HeaderMap) -> Option<Duration> {
     let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
     let mut preferences = values.flat_map(|value| value.split([',', ';']));
     let mut at_once = None;

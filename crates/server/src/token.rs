@@ -5,6 +5,7 @@ mod keys;
 mod remembered;
 
 pub use keys::KeyTimes;
+pub(crate) use keys::key_names;
 
 use crate::problem::Problem;
 use futures_util::future::BoxFuture;

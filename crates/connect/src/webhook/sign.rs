@@ -48,7 +48,7 @@ impl Secrets {
     }
 
     /// The header's value.
-    pub(crate) fn sign(&self, id: &str, seconds: i64, body: &[u8]) -> Option<String> {
+    pub fn sign(&self, id: &str, seconds: i64, body: &[u8]) -> Option<String> {
         let signatures = self.0.iter().filter_map(|secret| {
             let mut mac = Hmac::<Sha256>::new_from_slice(secret).ok()?;
             mac.update(format!("{id}.{seconds}.").as_bytes());

@@ -37,7 +37,7 @@ pub(crate) struct Values(BTreeMap<String, (String, Source)>);
 
 impl Values {
     pub(crate) fn read(
-        file: Option<&Path>,
+        file: Vec<(String, String, Source)>,
         environment: impl Iterator<Item = (OsString, OsString)>,
         flags: Vec<(String, String, Source)>,
     ) -> Result<Self, SettingsError> {
@@ -49,13 +49,7 @@ impl Values {
                 values.0.insert(setting.key.into(), (default.into(), Source::Default));
             }
         }
-        for (key, text) in read_file(file)? {
-            values.set(key, text, Source::File(file.unwrap_or(Path::new(DEFAULT_FILE)).into()))?;
-        }
-        for (key, text, source) in read_environment(environment)? {
-            values.set(key, text, source)?;
-        }
-        for (key, text, source) in flags {
+        for (key, text, source) in file.into_iter().chain(read_environment(environment)?).chain(flags) {
             values.set(key, text, source)?;
         }
         Ok(values)
@@ -152,14 +146,19 @@ fn without_password(text: &str) -> String {
     }
 }
 
-fn read_file(file: Option<&Path>) -> Result<Vec<(String, String)>, SettingsError> {
+/// What the file sets; nothing, where the default one is missing.
+pub(super) fn from_file(file: Option<&Path>) -> Result<Vec<(String, String, Source)>, SettingsError> {
     let path = file.unwrap_or(Path::new(DEFAULT_FILE));
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
+    match std::fs::read_to_string(path) {
+        Ok(text) => from_text(path, &text),
         // The default file may be missing; one that was asked for may not.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && file.is_none() => return Ok(Vec::new()),
-        Err(error) => return Err(SettingsError(format!("{}: {error}", path.display()))),
-    };
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && file.is_none() => Ok(Vec::new()),
+        Err(error) => Err(SettingsError(format!("{}: {error}", path.display()))),
+    }
+}
+
+/// What the text of a file sets.
+pub(super) fn from_text(path: &Path, text: &str) -> Result<Vec<(String, String, Source)>, SettingsError> {
     // The parser's message quotes the line, which may hold a secret.
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
         let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
@@ -169,7 +168,7 @@ fn read_file(file: Option<&Path>) -> Result<Vec<(String, String)>, SettingsError
     let mut values = Vec::new();
     flatten("", table, &mut values)
         .map_err(|key| SettingsError(format!("{key} ({}) must be text or a whole number", path.display())))?;
-    Ok(values)
+    Ok(values.into_iter().map(|(key, text)| (key, text, Source::File(path.into()))).collect())
 }
 
 fn flatten(prefix: &str, table: toml::Table, values: &mut Vec<(String, String)>) -> Result<(), String> {

@@ -123,6 +123,16 @@ impl KeySet {
     }
 }
 
+/// The keys of a set that tokens can name, each with its algorithm, in order.
+pub(crate) fn key_names(text: &[u8]) -> Result<Vec<(Option<String>, String)>, String> {
+    let set = KeySet::parse(text, &KeySet::default())?;
+    let by_kid = set.by_kid.iter().map(|(kid, key)| (Some(kid.to_string()), key));
+    let keys = by_kid.chain(set.nameless.iter().map(|key| (None, key)));
+    let mut names: Vec<_> = keys.map(|(kid, key)| (kid, format!("{:?}", key.algorithm))).collect();
+    names.sort();
+    Ok(names)
+}
+
 /// Why there is no key for a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoKey {
