@@ -236,6 +236,7 @@ fn cases() -> Vec<Case> {
         "INVALID_FIELDS",
         Some("status"),
     ));
+    cases.push(get("/v1/time", "/v1/time/", 404, "NOT_FOUND", None));
     let audit = "/v1/admin/audit";
     cases.push(get(audit, "/v1/admin/audit/", 404, "NOT_FOUND", None));
     let both = "/v1/admin/audit-log?eventId=a&userId=b";
@@ -341,11 +342,17 @@ fn bad_input_is_refused_and_changes_nothing(cluster: &Cluster) {
     future_daily["type"] = json!("ATTENDANCE");
     future_daily["capacityTotal"] = Value::Null;
     future_daily["attendance"] = json!({"daily": "points"});
-    for body in [drop_body("there"), drop_body("open_1"), over, future, claims, gated, lottery, future_daily]
+    let mut future_game = future_daily.clone();
+    future_game["eventId"] = json!("future_game");
+    future_game["type"] = json!("RANDOM");
+    future_game["attendance"] = Value::Null;
+    future_game["random"] = json!({"prizes": [{"rewardId": "points", "weight": 1}]});
+    let open_1 = drop_body("open_1");
+    for body in [drop_body("there"), open_1, over, future, claims, gated, lottery, future_daily, future_game]
     {
         operator.post("/v1/admin/events", &body).expect(201);
     }
-    for open in ["open_1", "future", "claims", "gated", "lottery", "future_daily"] {
+    for open in ["open_1", "future", "claims", "gated", "lottery", "future_daily", "future_game"] {
         operator.post(&format!("/v1/admin/events/{open}/open"), &json!({})).expect(200);
     }
     operator.send("PUT", "/v1/admin/users/u-1/activity", &[], Some(r#"{"LEVEL": 1}"#)).expect(200);

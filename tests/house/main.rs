@@ -19,6 +19,7 @@ mod coupons;
 mod crash;
 mod cut_off;
 mod delivery;
+mod demo;
 mod deploy;
 mod disk_errors;
 mod documents;

@@ -46,7 +46,7 @@ pub use coupons::{
 };
 pub use draws::DrawHead;
 pub use engine::{Engine, EngineOptions, Outside};
-pub use entries::{Calendar, CheckedIn, Played};
+pub use entries::{Calendar, CheckedIn, Played, Plays};
 pub use entropy::Entropy;
 pub use events::EventFilter;
 pub use failure::Failure;

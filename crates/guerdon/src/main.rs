@@ -2,6 +2,7 @@
 
 mod cli;
 mod commands;
+mod demo;
 mod settings;
 
 use clap::Parser;

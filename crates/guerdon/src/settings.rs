@@ -30,6 +30,13 @@ impl SettingsError {
         Self(format!("--set {pair}: write it as KEY=VALUE"))
     }
 
+    pub(crate) fn of_its_own() -> Self {
+        Self(
+            "a demonstration has settings and a database of its own: leave out --config and --database (--keep DIR keeps its data)"
+                .into(),
+        )
+    }
+
     /// A value that cannot be, with the key and where it was set.
     fn bad(key: &str, source: &Source, reason: &str) -> Self {
         Self(format!("{key} ({source}) {reason}"))
@@ -127,7 +134,15 @@ impl Settings {
         environment: impl Iterator<Item = (std::ffi::OsString, std::ffi::OsString)>,
         flags: Vec<(String, String, Source)>,
     ) -> Result<Self, SettingsError> {
-        let values = Values::read(file, environment, flags)?;
+        Self::of(Values::read(file, environment, flags)?)
+    }
+
+    /// From flags alone, whatever the environment and the folder say.
+    pub(crate) fn read_flags(flags: Vec<(String, String, Source)>) -> Result<Self, SettingsError> {
+        Self::of(Values::read_flags(flags)?)
+    }
+
+    fn of(values: Values) -> Result<Self, SettingsError> {
         let settings = Self {
             listen: values.parse("listen", |text| {
                 text.parse().map_err(|_| "must be an address and a port, as in 127.0.0.1:8080".into())

@@ -12,6 +12,7 @@ mod me;
 mod metrics;
 mod readyz;
 mod requests;
+mod time;
 mod transfers;
 mod user_coupons;
 mod users;
@@ -27,11 +28,12 @@ pub(crate) fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(events::get::handle))
         .routes(routes!(events::apply::handle))
         .routes(routes!(events::attendance::get::handle, events::attendance::check_in::handle))
-        .routes(routes!(events::plays::handle))
+        .routes(routes!(events::plays::list::handle, events::plays::create::handle))
         .routes(routes!(events::odds::handle))
         .routes(routes!(events::draw::get::handle))
         .routes(routes!(events::draw::document::handle))
         .routes(routes!(events::draw::proof::handle))
+        .routes(routes!(time::handle))
         .routes(routes!(requests::get::handle))
         .routes(routes!(requests::stream::handle))
         .routes(routes!(me::requests::handle))
@@ -40,6 +42,7 @@ pub(crate) fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(event_claims::handle))
         .routes(routes!(claims::get::handle))
         .routes(routes!(me::claims::handle))
+        .routes(routes!(coupons::get::handle))
         .routes(routes!(coupons::issue::handle))
         .routes(routes!(user_coupons::get::handle))
         .routes(routes!(user_coupons::stream::handle))

@@ -7,7 +7,9 @@ pub(super) fn entry_cases() -> Vec<Case> {
     let check_in = ("POST", "/v1/events/{eventId}/attendance");
     let play = ("POST", "/v1/events/{eventId}/plays");
     let mut cases = Vec::new();
-    for (method, route) in [check_in, play, ("GET", check_in.1), ("GET", "/v1/events/{eventId}/odds")] {
+    for (method, route) in
+        [check_in, play, ("GET", check_in.1), ("GET", play.1), ("GET", "/v1/events/{eventId}/odds")]
+    {
         cases.extend(missing(method, route, "EVENT_NOT_FOUND"));
         let at = |event: &str| route.replace("{eventId}", event);
         let wrong_type = |event: &str| match method {
@@ -19,6 +21,7 @@ pub(super) fn entry_cases() -> Vec<Case> {
             cases.push(send((method, route), &at("there"), "", (404, "EVENT_NOT_FOUND"), None));
         }
     }
+    cases.extend(lists(play.1, "/v1/events/future_game/plays"));
     cases.push(send(check_in, "/v1/events/future_daily/attendance", "", (409, "EVENT_NOT_OPEN"), None));
     cases.push(send(play, "/v1/events/future_daily/plays", "", (409, "EVENT_WRONG_TYPE"), None));
     cases.push(send(play, "/v1/events/open_1/plays", "", (400, "IDEMPOTENCY_KEY_MISSING"), None));
@@ -91,6 +94,9 @@ pub(super) fn claim_cases() -> Vec<Case> {
     let list = "/v1/admin/claims";
     cases.extend(lists(list, list));
     cases.extend(lists("/v1/me/claims", "/v1/me/claims"));
+    for route in ["/v1/me/claims", "/v1/me/requests"] {
+        cases.push(get(route, &format!("{route}?eventId=a-b"), 422, "INVALID_FIELDS", Some("eventId")));
+    }
     // A cursor of this list that names no claim: ["claims///","x"]
     cases.push(get(list, &format!("{list}?cursor=WyJjbGFpbXMvLy8iLCJ4Il0"), 400, "BAD_CURSOR", None));
     for (filter, field) in [("status=SOON", "status"), ("eventId=a-b", "eventId"), ("userId=a%2Fb", "userId")]
@@ -151,7 +157,7 @@ pub(super) fn coupon_cases() -> Vec<Case> {
     // A cursor of this list that names no user coupon: ["me/coupons","x"]
     let cursor = "/v1/me/coupons?cursor=WyJtZS9jb3Vwb25zIiwieCJd";
     cases.push(get("/v1/me/coupons", cursor, 400, "BAD_CURSOR", None));
-    for route in [one, holders] {
+    for route in [one, holders, "/v1/coupons/{couponId}"] {
         cases.extend(missing("GET", route, "COUPON_NOT_FOUND"));
     }
     let create = ("POST", list);
