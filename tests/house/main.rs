@@ -37,6 +37,7 @@ mod lottery;
 mod publishing;
 mod requests;
 mod schema;
+mod sessions;
 mod starting;
 mod strangers;
 mod support;
