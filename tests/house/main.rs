@@ -38,6 +38,7 @@ mod lottery;
 mod publishing;
 mod requests;
 mod schema;
+mod sessions;
 mod starting;
 mod strangers;
 mod support;

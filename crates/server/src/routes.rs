@@ -12,6 +12,7 @@ mod me;
 mod metrics;
 mod readyz;
 mod requests;
+mod session;
 mod time;
 mod transfers;
 mod user_coupons;
@@ -56,6 +57,7 @@ pub(crate) fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(transfers::refund::handle))
         .routes(routes!(accounts::get::handle))
         .routes(routes!(accounts::entries::handle))
+        .routes(routes!(session::get::handle, session::create::handle, session::end::handle))
         .routes(routes!(admin::events::list::handle, admin::events::create::handle))
         .routes(routes!(admin::events::get::handle, admin::events::patch::handle))
         .routes(routes!(admin::events::open::handle))

@@ -333,3 +333,17 @@ pub(super) fn wallet_cases() -> Vec<Case> {
     cases.extend(lists("/v1/accounts/{accountId}/entries", "/v1/accounts/1/entries"));
     cases
 }
+
+pub(super) fn session_cases() -> Vec<Case> {
+    let begin = ("POST", "/v1/session");
+    let mut cases = bodies(begin, begin.1);
+    for odd in [json!({}), json!({"token": null}), json!({"token": 5}), json!({"token": ["a.b.c"]})] {
+        cases.push(send(begin, begin.1, odd, NOT_ACCEPTABLE, Some("token")));
+    }
+    for odd in ["", "x", "x.y.z", "a.b.c; Path=/evil", "\r\nSet-Cookie: a=b", &"x".repeat(9_000)] {
+        cases.push(send(begin, begin.1, json!({"token": odd}), (401, "TOKEN_INVALID"), None));
+    }
+    cases.push(get("/v1/session", "/v1/session/", 404, "NOT_FOUND", None));
+    cases.push(send(("DELETE", "/v1/session"), "/v1/session/", "", (404, "NOT_FOUND"), None));
+    cases
+}

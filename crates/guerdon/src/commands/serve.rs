@@ -93,7 +93,7 @@ async fn serve(
     let app = Arc::new(App {
         engine: Arc::clone(&engine),
         identities,
-        guard: Guard::new(settings.limits, settings.proxies.clone()),
+        guard: Guard::new(settings.limits, settings.proxies.clone(), listening.tls.is_some()),
         http: settings.http,
         metrics,
         registry,

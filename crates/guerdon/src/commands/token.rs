@@ -24,6 +24,28 @@ pub(crate) struct TokenArgs {
     /// How long it is valid, in hours
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=87_600))]
     hours: u32,
+    /// Print a link that signs a browser in with it: to the console, or to the participants' page
+    #[arg(long, value_name = "PAGE", value_enum)]
+    link: Option<Page>,
+}
+
+/// A page that can be signed in to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Page {
+    Console,
+    Play,
+}
+
+impl Page {
+    /// What stands behind `#` stays in the browser: it is in no server's log, and the page takes it out of the address bar.
+    fn link(self, settings: &Settings, token: &str) -> String {
+        let scheme = if settings.tls.is_some() { "https" } else { "http" };
+        let page = match self {
+            Self::Console => "console",
+            Self::Play => "play",
+        };
+        format!("{scheme}://{}/{page}#token={token}", settings.listen)
+    }
 }
 
 fn role(text: &str) -> Result<Role, String> {
@@ -41,7 +63,10 @@ pub(crate) fn run(args: &TokenArgs, settings: &Settings) -> ExitCode {
         &args.role,
         now.plus_millis(i64::from(args.hours) * HOUR_MS),
     ) {
-        Ok(token) => say(&token),
+        Ok(token) => match args.link {
+            Some(page) => say(&page.link(settings, &token)),
+            None => say(&token),
+        },
         Err(reason) => fail(&reason),
     }
 }
