@@ -115,7 +115,7 @@ pub(super) fn coupon(id: &str, name: &str, quantity: i64, benefit: &Value, now: 
 }
 
 pub(super) fn prize_coupon(now: Timestamp) -> Value {
-    let name = "5,000원 상품권 · Voucher for 5,000 won";
+    let name = "5,000원 상품권 · ₩5,000 voucher";
     let mut body = coupon(PRIZE_COUPON, name, 1_000_000, &json!({"amount": 5_000, "currency": "KRW"}), now);
     // One can win more than once.
     body["perUserLimit"] = json!(100);
@@ -123,12 +123,12 @@ pub(super) fn prize_coupon(now: Timestamp) -> Value {
 }
 
 pub(super) fn welcome_coupon(now: Timestamp) -> Value {
-    let name = "첫 만남 10% 할인 · 10 % off to begin with";
+    let name = "첫 만남 10% 할인 · Welcome, 10% off";
     coupon(WELCOME_COUPON, name, 1_000_000, &json!({"percent": 10}), now)
 }
 
 /// A few, first come first served.
 pub(super) fn flash_coupon(number: u64, quantity: i64, now: Timestamp) -> Value {
-    let name = format!("반짝 30% 쿠폰 · Flash sale, 30 % off #{number}");
+    let name = format!("반짝 30% 쿠폰 · Flash sale, 30% off #{number}");
     coupon(&format!("FLASH_{number}"), &name, quantity, &json!({"percent": 30}), now)
 }

@@ -16,7 +16,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const BETWEEN_DROPS_MS: i64 = 45_000;
 const FIRST_COUNTDOWN_MS: i64 = 30_000;
 /// How long a drop stays on after its start.
-const DROP_SHOWN_MS: i64 = 90_000;
+const DROP_SHOWN_MS: i64 = 60_000;
 const LOTTERY_MS: i64 = 75_000;
 /// What a run of the demonstration with the same folder may have left behind.
 const NUMBERS_MAX: u64 = 100_000;

@@ -2,12 +2,12 @@
 
 import { part } from "/assets/base/api.js";
 import { h, replace, svg } from "/assets/base/dom.js";
-import { dateTime, percent } from "/assets/base/format.js";
+import { percent } from "/assets/base/format.js";
 import { t } from "/assets/base/i18n.js";
 import { card, problemPanel } from "/assets/base/ui.js";
 import { once, read } from "/assets/play/calls.js";
 import { everyTick, now } from "/assets/play/clock.js";
-import { actionButton, deliveries, outcome } from "/assets/play/pieces.js";
+import { actionButton, at, deliveries, outcome } from "/assets/play/pieces.js";
 import { rewardOf, rewardText } from "/assets/play/rewards.js";
 
 const RADIUS = 100;
@@ -57,7 +57,7 @@ function prizeName(event, prize) {
 }
 
 function oddsTable(event, odds) {
-  const row = (prize, index) => h("tr", {}, h("th", { scope: "row" }, h("span", { class: `swatch slice-${index % 6}`, "aria-hidden": "true" }), prizeName(event, prize)), h("td", {}, percent(prize.probability)));
+  const row = (prize, index) => h("tr", {}, h("th", { scope: "row" }, h("div", { class: "prize" }, h("span", { class: `swatch slice-${index % 6}`, "aria-hidden": "true" }), prizeName(event, prize))), h("td", {}, percent(prize.probability)));
   return h("table", { class: "odds" }, h("caption", { class: "visually-hidden" }, t("game.odds")),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, t("game.prize")), h("th", { scope: "col" }, t("game.probability")))),
     h("tbody", {}, odds.prizes.map(row)));
@@ -76,9 +76,9 @@ export async function gamePart(event, { signal }) {
   const past = h("div", {});
   const action = actionButton("", play);
 
-  function tick(at) {
-    const open = event.status === "OPEN" && at >= event.startsAt && at < event.endsAt;
-    if (!open) action.set(false, t(at < event.startsAt ? "apply.soon" : "apply.over"));
+  function tick(moment) {
+    const open = event.status === "OPEN" && moment >= event.startsAt && moment < event.endsAt;
+    if (!open) action.set(false, t(moment < event.startsAt ? "apply.soon" : "apply.over"));
     else if (plays.left === 0) action.set(false, t("game.noneLeft"));
     else action.set(!spinning, t(spinning ? "game.spinning" : "game.play"));
   }
@@ -86,7 +86,7 @@ export async function gamePart(event, { signal }) {
   function show() {
     left.textContent = plays.left === null ? "" : t("game.left", { count: plays.left });
     replace(past, plays.items.length > 0 && card(t("game.past"), h("ul", { class: "past" }, plays.items.map((one) =>
-      h("li", { class: one.prize.rewardId ? "won" : undefined }, prizeName(event, one.prize), h("span", { class: "muted small-text" }, dateTime(one.playedAt)))))));
+      h("li", { class: one.prize.rewardId ? "won" : undefined }, prizeName(event, one.prize), h("span", { class: "muted small-text" }, at(one.playedAt)))))));
     tick(now());
   }
 

@@ -4,8 +4,9 @@ import { api } from "/assets/base/api.js";
 import { h, replace } from "/assets/base/dom.js";
 import { named, t } from "/assets/base/i18n.js";
 import { link } from "/assets/base/router.js";
-import { badge, button, emptyState, loading, moment, problemPanel } from "/assets/base/ui.js";
+import { badge, button, emptyState, loading, problemPanel } from "/assets/base/ui.js";
 import { knownEvent } from "/assets/play/calls.js";
+import { at } from "/assets/play/pieces.js";
 import { rewardChip, rewardOf } from "/assets/play/rewards.js";
 
 const TONES = { SUCCESS: "good", PENDING: "accent", REJECTED: "quiet", FAILED: "bad" };
@@ -18,7 +19,7 @@ function eventName(id) {
 
 function requestLine(request) {
   return h("li", { class: "line", data: { request: request.requestId } },
-    h("div", { class: "line-main" }, eventName(request.eventId), h("span", { class: "muted small-text" }, t(`type.${request.eventType}`), " · ", t("place.number", { position: request.position }), " · ", moment(request.requestedAt))),
+    h("div", { class: "line-main" }, eventName(request.eventId), h("span", { class: "muted small-text" }, t(`type.${request.eventType}`), " · ", t("place.number", { position: request.position }), " · ", at(request.requestedAt))),
     badge(request.uiResult === "PENDING" ? t("result.PENDING") : named("result", request.resultCode), TONES[request.uiResult]));
 }
 
@@ -26,7 +27,7 @@ function claimLine(claim) {
   const granted = /^SUCCESS|PARTIALLY/.test(claim.status);
   const pending = !granted && !claim.failureReason;
   return h("li", { class: "line" },
-    h("div", { class: "line-main" }, eventName(claim.eventId), h("span", { class: "muted small-text" }, t("type.CLAIM"), " · ", moment(claim.createdAt))),
+    h("div", { class: "line-main" }, eventName(claim.eventId), h("span", { class: "muted small-text" }, t("type.CLAIM"), " · ", at(claim.createdAt))),
     badge(named("claimStep", claim.status), granted ? "good" : pending ? "accent" : "quiet"));
 }
 
@@ -34,7 +35,7 @@ function allocationLine(row) {
   const reward = h("span", {}, row.rewardId);
   knownEvent(row.eventId).then((event) => replace(reward, rewardChip(rewardOf(event, row.rewardId))), () => {});
   return h("li", { class: "line" },
-    h("div", { class: "line-main" }, reward, h("span", { class: "muted small-text" }, eventName(row.eventId), row.processedAt ? " · " : "", row.processedAt ? moment(row.processedAt) : "")),
+    h("div", { class: "line-main" }, reward, h("span", { class: "muted small-text" }, eventName(row.eventId), row.processedAt ? " · " : "", row.processedAt ? at(row.processedAt) : "")),
     badge(named("delivery", row.rewardStatus), row.rewardStatus === "SUCCESS" ? "good" : row.rewardStatus === "CANCELLED" ? "quiet" : "warn"));
 }
 

@@ -56,7 +56,7 @@ export async function homePage({ signal }) {
       read("/v1/events", { limit: 100 }, { signal }), read("/v1/me/requests", { limit: 100 }, { signal })]);
     const applied = new Set(requests.items.map((request) => request.eventId));
     const at = now();
-    const rank = (event) => (at < event.startsAt ? 1 : isSoldOut(event) ? 2 : 0);
+    const rank = (event) => (isSoldOut(event) ? 1 : 0);
     const items = events.items.sort((one, other) => rank(one) - rank(other) || (nextMoment(one, at).at ?? 0) - (nextMoment(other, at).at ?? 0));
     drawn?.abort();
     drawn = new AbortController();

@@ -2,7 +2,7 @@
 
 import { part } from "/assets/base/api.js";
 import { h, replace } from "/assets/base/dom.js";
-import { countdown, dateTime } from "/assets/base/format.js";
+import { countdown } from "/assets/base/format.js";
 import { has, t } from "/assets/base/i18n.js";
 import { follow } from "/assets/base/stream.js";
 import { card, problemPanel } from "/assets/base/ui.js";
@@ -10,7 +10,7 @@ import { noteStream, read, send } from "/assets/play/calls.js";
 import { everyTick, now, nowAndThen } from "/assets/play/clock.js";
 import { drawPart } from "/assets/play/draw.js";
 import { nextMoment } from "/assets/play/home.js";
-import { actionButton, bar, deliveries, outcome, requestTimeline } from "/assets/play/pieces.js";
+import { actionButton, bar, deliveries, outcome, requestTimeline, shortTime } from "/assets/play/pieces.js";
 
 const AGAIN = 8_000;
 // Our time is right to within a few milliseconds; a click that comes as many too early is sent again.
@@ -111,7 +111,7 @@ export async function linePart(first, { signal }) {
       return h("div", { class: "place" },
         h("div", { class: "place-figure" }, h("span", { class: "muted" }, t("place.position")), h("strong", {}, t("place.number", { position: request.position }))),
         event.type === "FIRST_COME" && h("div", { class: "place-figure" }, h("span", { class: "muted" }, t("place.ahead")), h("strong", {}, t("place.people", { count: request.ahead }))),
-        h("p", { class: "muted" }, event.type === "LOTTERY" ? t("place.lottery", { time: dateTime(event.lotteryCutoffAt) }) : t("place.text")));
+        h("p", { class: "muted" }, event.type === "LOTTERY" ? t("place.lottery", { time: shortTime(event.lotteryCutoffAt) }) : t("place.text")));
     }
     const key = `result.${request.resultCode}`;
     const won = request.uiResult === "SUCCESS";

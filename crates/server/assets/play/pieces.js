@@ -2,11 +2,21 @@
 
 import { h, replace, svg } from "/assets/base/dom.js";
 import { precise } from "/assets/base/format.js";
-import { named, t } from "/assets/base/i18n.js";
+import { language, named, t } from "/assets/base/i18n.js";
 import { button, problemPanel, timeline } from "/assets/base/ui.js";
 import { api } from "/assets/base/api.js";
 import { picture } from "/assets/play/pictures.js";
 import { rewardChip, rewardOf } from "/assets/play/rewards.js";
+
+/** A moment as one would say it: the day and the time, without seconds. */
+export function shortTime(millis) {
+  const year = new Date(millis).getFullYear() === new Date().getFullYear() ? undefined : "numeric";
+  return new Intl.DateTimeFormat(language(), { year, month: "short", day: "numeric", hour: "numeric", minute: "2-digit" }).format(millis);
+}
+
+export function at(millis) {
+  return h("time", { datetime: new Date(millis).toISOString() }, shortTime(millis));
+}
 
 /** How much is left of something. */
 export function bar(part, whole, label) {

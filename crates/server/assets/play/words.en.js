@@ -222,7 +222,7 @@ export default {
   "couponResult.OUT_OF_STOCK": "All gone: somebody took the last one",
   "couponResult.DUPLICATE": "You have as many as one can have",
   "points.title": "My points",
-  "points.account": "Points",
+  "points.account": "Balance",
   "points.accounts": "Accounts",
   "points.entries": "Movements",
   "points.entries.none": "Nothing has moved yet",

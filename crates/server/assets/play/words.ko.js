@@ -222,7 +222,7 @@ export default {
   "couponResult.OUT_OF_STOCK": "방금 마지막 쿠폰이 나갔어요",
   "couponResult.DUPLICATE": "받을 수 있는 만큼 모두 받았어요",
   "points.title": "내 포인트",
-  "points.account": "포인트",
+  "points.account": "보유 포인트",
   "points.accounts": "계좌",
   "points.entries": "적립·사용 내역",
   "points.entries.none": "아직 내역이 없어요",
