@@ -55,6 +55,31 @@ test("whoever comes too late is told so, with the place they had", async () => {
   late.quiet();
 });
 
+test("a place in line is followed until it is decided", async () => {
+  // On one database a place is decided as it is taken; where it is not, this is what the page is told.
+  const event = await openEvent(server, "FIRST_COME", { capacityTotal: 20 });
+  const request = (more) => ({ requestId: "0192aaaa-bbbb-7ccc-8ddd-eeeeffff0001", eventId: event.eventId, eventType: "FIRST_COME", status: "QUEUED", uiResult: "PENDING", position: 17, ahead: 3, requestedAt: 1_700_000_000_000, duplicate: false, timeline: [{ from: null, to: "RECEIVED", at: 1_700_000_000_000 }, { from: "RECEIVED", to: "QUEUED", at: 1_700_000_000_001 }], ...more });
+  const one = await visit(browser, server, "queue", `/events/${event.eventId}`);
+  await one.page.route("**/requests", (route) => (route.request().method() === "POST" ? route.fulfill({ status: 202, json: request() }) : route.fallback()));
+  let decide;
+  const frame = (data) => `event: request\ndata: ${JSON.stringify(data)}\n\n`;
+  const decided = new Promise((done) => { decide = done; });
+  let streams = 0;
+  await one.page.route("**/stream", async (route) => {
+    streams += 1;
+    if (streams > 1) await decided;
+    const last = request({ status: "SUCCEEDED", uiResult: "SUCCESS", resultCode: "SUCCESS", ahead: 0 });
+    await route.fulfill({ contentType: "text/event-stream", body: frame(streams > 1 ? last : request({ ahead: 1 })) });
+  });
+  await one.button("Take a place").click();
+  await one.seen("No. 17");
+  await one.seen("1 person");
+  await one.button("Already applied").waitFor();
+  decide();
+  await one.seen("You made it!");
+  one.quiet();
+});
+
 test("the button opens by the server's clock, whatever the browser's says", async () => {
   const event = await openEvent(server, "FIRST_COME", { capacityTotal: 5, startsAt: (now) => now + 4_000 });
   const prepare = (page) => page.addInitScript(() => {

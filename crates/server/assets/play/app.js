@@ -6,7 +6,7 @@ import { addWords, onLanguage, t } from "/assets/base/i18n.js";
 import { createRouter } from "/assets/base/router.js";
 import * as session from "/assets/base/session.js";
 import "/assets/base/theme.js";
-import { button, emptyState, loading, problemPanel, tastes } from "/assets/base/ui.js";
+import { button, emptyState, loading, tastes } from "/assets/base/ui.js";
 import { onConnection } from "/assets/play/calls.js";
 import { nowAndThen, setClock } from "/assets/play/clock.js";
 import { couponPage, couponsPage } from "/assets/play/coupons.js";
@@ -16,6 +16,7 @@ import { homePage } from "/assets/play/home.js";
 import { picture } from "/assets/play/pictures.js";
 import { pointsPage } from "/assets/play/points.js";
 import { signInPage } from "/assets/play/sign-in.js";
+import { troublePanel } from "/assets/play/trouble.js";
 import en from "/assets/play/words.en.js";
 import ko from "/assets/play/words.ko.js";
 
@@ -66,7 +67,7 @@ async function show({ page, parameters, path, query, signal }) {
     element = await page({ parameters, query, signal });
   } catch (error) {
     if (error.name === "AbortError" || signal.aborted) return;
-    element = problemPanel(error, { retry: () => router.go() });
+    element = troublePanel(error, { retry: () => router.go() });
   }
   if (signal.aborted || !session.current()) return;
   replace(content, element);

@@ -3,12 +3,13 @@
 import { part } from "/assets/base/api.js";
 import { h, replace } from "/assets/base/dom.js";
 import { language, t } from "/assets/base/i18n.js";
-import { card, problemPanel } from "/assets/base/ui.js";
+import { card } from "/assets/base/ui.js";
 import { read, send } from "/assets/play/calls.js";
 import { now, nowAndThen } from "/assets/play/clock.js";
 import { actionButton, bar, deliveries, outcome } from "/assets/play/pieces.js";
 import { picture } from "/assets/play/pictures.js";
 import { rewardChip, rewardOf } from "/assets/play/rewards.js";
+import { troublePanel } from "/assets/play/trouble.js";
 
 const AGAIN = 60_000;
 
@@ -88,10 +89,10 @@ export async function attendancePart(event, { signal }) {
       replace(result, outcome({ tone: "good", mark: "won", title: t("attendance.thanks"), text: t("attendance.streak", { count: done.streak }), children: ids.length ? [deliveries(event, ids, signal)] : [] }));
     } catch (error) {
       if (error.name === "AbortError") return;
-      replace(trouble, problemPanel(error, { retry: () => action.element.click() }));
+      replace(trouble, troublePanel(error, { retry: () => action.element.click() }));
     } finally {
       waiting.textContent = "";
-      queueMicrotask(show);
+      show();
     }
   }
 

@@ -28,6 +28,8 @@ export function isReachable() {
 }
 
 window.addEventListener("offline", () => note(false));
+// Whether it is really back is seen by asking, and not by everybody in the same moment.
+window.addEventListener("online", () => setTimeout(() => read("/v1/time").catch(() => {}), Math.random() * PAUSE_MIN));
 // A stream has something to tell too.
 export const noteStream = (state) => {
   if (state === "live") note(true);

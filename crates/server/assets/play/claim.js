@@ -4,11 +4,12 @@ import { part } from "/assets/base/api.js";
 import { h, replace } from "/assets/base/dom.js";
 import { precise } from "/assets/base/format.js";
 import { has, named, t } from "/assets/base/i18n.js";
-import { card, facts, problemPanel, timeline } from "/assets/base/ui.js";
+import { card, facts, timeline } from "/assets/base/ui.js";
 import { once, read } from "/assets/play/calls.js";
 import { everyTick, now, nowAndThen } from "/assets/play/clock.js";
 import { actionButton, outcome } from "/assets/play/pieces.js";
 import { rewardChip, rewardOf } from "/assets/play/rewards.js";
+import { troublePanel } from "/assets/play/trouble.js";
 
 const AGAIN = 3_000;
 const GRANTED = ["SUCCESS_ALL_GRANTED", "REWARD_PARTIALLY_GRANTED"];
@@ -46,10 +47,10 @@ export async function claimPart(event, { signal }) {
     } catch (error) {
       if (error.name === "AbortError") return;
       if (error.problem?.claim) claim = error.problem.claim;
-      else replace(trouble, problemPanel(error, { retry: () => action.element.click() }));
+      else replace(trouble, troublePanel(error, { retry: () => action.element.click() }));
     } finally {
       waiting.textContent = "";
-      queueMicrotask(show);
+      show();
     }
   }
 

@@ -6,13 +6,14 @@ import { date } from "/assets/base/format.js";
 import { named, t } from "/assets/base/i18n.js";
 import { navigate } from "/assets/base/router.js";
 import { follow } from "/assets/base/stream.js";
-import { ask, button, emptyState, field, problemPanel, say } from "/assets/base/ui.js";
+import { ask, button, emptyState, field, say } from "/assets/base/ui.js";
 import { once, read, send } from "/assets/play/calls.js";
 import { everyTick, now, nowAndThen } from "/assets/play/clock.js";
 import { growing } from "/assets/play/history.js";
 import { actionButton, bar, outcome } from "/assets/play/pieces.js";
 import { picture } from "/assets/play/pictures.js";
 import { benefitText } from "/assets/play/rewards.js";
+import { troublePanel } from "/assets/play/trouble.js";
 
 const AGAIN = 8_000;
 
@@ -116,7 +117,7 @@ export async function couponPage({ parameters, signal }) {
     } catch (error) {
       if (error.name === "AbortError") return;
       if (["OUT_OF_STOCK", "DUPLICATE"].includes(error.code)) replace(result, outcome({ tone: "quiet", mark: "lost", title: t(`couponResult.${error.code}`) }));
-      else replace(trouble, problemPanel(error, { retry: () => action.element.click() }));
+      else replace(trouble, troublePanel(error, { retry: () => action.element.click() }));
     } finally {
       waiting.textContent = "";
       await load();

@@ -4,11 +4,12 @@ import { part } from "/assets/base/api.js";
 import { h, replace, svg } from "/assets/base/dom.js";
 import { percent } from "/assets/base/format.js";
 import { t } from "/assets/base/i18n.js";
-import { card, problemPanel } from "/assets/base/ui.js";
+import { card } from "/assets/base/ui.js";
 import { once, read } from "/assets/play/calls.js";
 import { everyTick, now } from "/assets/play/clock.js";
 import { actionButton, at, deliveries, outcome } from "/assets/play/pieces.js";
 import { rewardOf, rewardText } from "/assets/play/rewards.js";
+import { troublePanel } from "/assets/play/trouble.js";
 
 const RADIUS = 100;
 const TURNS = 4;
@@ -106,11 +107,11 @@ export async function gamePart(event, { signal }) {
     } catch (error) {
       waiting.textContent = "";
       if (error.name === "AbortError") return;
-      if (error.code !== "PLAY_LIMIT_REACHED") replace(trouble, problemPanel(error, { retry: () => action.element.click() }));
+      if (error.code !== "PLAY_LIMIT_REACHED") replace(trouble, troublePanel(error, { retry: () => action.element.click() }));
     } finally {
       spinning = false;
       plays = await read(path, { limit: 10 }, { signal }).catch(() => plays);
-      queueMicrotask(show);
+      show();
     }
   }
 

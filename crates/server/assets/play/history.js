@@ -4,10 +4,11 @@ import { api } from "/assets/base/api.js";
 import { h, replace } from "/assets/base/dom.js";
 import { named, t } from "/assets/base/i18n.js";
 import { link } from "/assets/base/router.js";
-import { badge, button, emptyState, loading, problemPanel } from "/assets/base/ui.js";
+import { badge, button, emptyState, loading } from "/assets/base/ui.js";
 import { knownEvent } from "/assets/play/calls.js";
 import { at } from "/assets/play/pieces.js";
 import { rewardChip, rewardOf } from "/assets/play/rewards.js";
+import { troublePanel } from "/assets/play/trouble.js";
 
 const TONES = { SUCCESS: "good", PENDING: "accent", REJECTED: "quiet", FAILED: "bad" };
 
@@ -50,7 +51,7 @@ export function growing({ path, query, line, empty, signal }) {
       list.append(...page.items.map(line));
       replace(place, list.childElementCount === 0 ? empty : page.nextCursor && h("div", { class: "more" }, button(t("action.more"), { click: () => more(page.nextCursor) })));
     } catch (error) {
-      if (error.name !== "AbortError") replace(place, problemPanel(error, { retry: () => more(cursor) }));
+      if (error.name !== "AbortError") replace(place, troublePanel(error, { retry: () => more(cursor) }));
     }
   }
   return { element: h("div", { class: "card flat" }, list, place), ready: more() };

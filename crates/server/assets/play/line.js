@@ -5,12 +5,13 @@ import { h, replace } from "/assets/base/dom.js";
 import { countdown } from "/assets/base/format.js";
 import { has, t } from "/assets/base/i18n.js";
 import { follow } from "/assets/base/stream.js";
-import { card, problemPanel } from "/assets/base/ui.js";
+import { card } from "/assets/base/ui.js";
 import { noteStream, read, send } from "/assets/play/calls.js";
 import { everyTick, now, nowAndThen } from "/assets/play/clock.js";
 import { drawPart } from "/assets/play/draw.js";
 import { nextMoment } from "/assets/play/home.js";
 import { actionButton, bar, deliveries, outcome, requestTimeline, shortTime } from "/assets/play/pieces.js";
+import { troublePanel } from "/assets/play/trouble.js";
 
 const AGAIN = 8_000;
 // Our time is right to within a few milliseconds; a click that comes as many too early is sent again.
@@ -68,10 +69,10 @@ export async function linePart(first, { signal }) {
     } catch (error) {
       waiting.textContent = "";
       if (error.name === "AbortError") return;
-      replace(trouble, problemPanel(error, { retry: () => action.element.click() }));
+      replace(trouble, troublePanel(error, { retry: () => action.element.click() }));
       load();
     } finally {
-      queueMicrotask(() => tick(now()));
+      tick(now());
     }
   }
 

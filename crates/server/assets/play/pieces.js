@@ -3,7 +3,7 @@
 import { h, replace, svg } from "/assets/base/dom.js";
 import { precise } from "/assets/base/format.js";
 import { language, named, t } from "/assets/base/i18n.js";
-import { button, problemPanel, timeline } from "/assets/base/ui.js";
+import { button, timeline } from "/assets/base/ui.js";
 import { api } from "/assets/base/api.js";
 import { picture } from "/assets/play/pictures.js";
 import { rewardChip, rewardOf } from "/assets/play/rewards.js";
@@ -26,25 +26,33 @@ export function bar(part, whole, label) {
     svg("rect", { class: "bar-part", x: 0, y: 0, width: share * 1000, height: 8 }));
 }
 
-/** The one button of a page: large, and pressed only once at a time. run() does it; label() says what it is called now. */
+/** The one button of a page: large, and pressed only once at a time. It stays where the keyboard is, also while it is off. */
 export function actionButton(label, run) {
   const text = h("span", {}, label);
+  let enabled = true;
+  let busy = false;
+  const show = () => {
+    element.setAttribute("aria-disabled", String(!enabled || busy));
+    element.classList.toggle("busy", busy);
+  };
   const element = button(text, { kind: "primary big", click: async () => {
-    if (element.getAttribute("aria-disabled") === "true") return;
-    element.setAttribute("aria-disabled", "true");
-    element.classList.add("busy");
+    if (!enabled || busy) return;
+    busy = true;
+    show();
     try {
       await run();
     } finally {
-      element.classList.remove("busy");
+      busy = false;
+      show();
     }
   } });
   return {
     element,
-    /** Enabled or not, and what it says. It stays where the keyboard is. */
-    set(enabled, next) {
-      if (text.textContent !== next) text.textContent = next;
-      element.setAttribute("aria-disabled", String(!enabled || element.classList.contains("busy")));
+    /** Whether it can be pressed, and what it says. */
+    set(next, words) {
+      enabled = next;
+      if (text.textContent !== words) text.textContent = words;
+      show();
     },
   };
 }
@@ -79,11 +87,6 @@ export function deliveries(event, ids, signal) {
   }
   look(8);
   return element;
-}
-
-/** Shows what went wrong in a place of its own; with a button where it can be tried again. */
-export function fault(place, error, retry) {
-  replace(place, error && problemPanel(error, { retry }));
 }
 
 /** Text that can be copied. */

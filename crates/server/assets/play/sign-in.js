@@ -3,10 +3,11 @@
 import { h, replace } from "/assets/base/dom.js";
 import { t } from "/assets/base/i18n.js";
 import * as session from "/assets/base/session.js";
-import { button, field, problemPanel, tastes } from "/assets/base/ui.js";
+import { button, field, tastes } from "/assets/base/ui.js";
+import { troublePanel } from "/assets/play/trouble.js";
 
 export function signInPage(done, { error, ended } = {}) {
-  const fault = h("div", {}, error && problemPanel(error));
+  const fault = h("div", {}, error && troublePanel(error));
   const token = h("input", { type: "password", name: "token", required: true, autocomplete: "off", spellcheck: "false", class: "mono" });
   const enter = button(t("action.signIn"), { kind: "primary big", type: "submit" });
   const form = h("form", { class: "stack", on: { submit: async (event) => {
@@ -16,7 +17,7 @@ export function signInPage(done, { error, ended } = {}) {
       await session.signIn(token.value);
       done();
     } catch (problem) {
-      replace(fault, problemPanel(problem));
+      replace(fault, troublePanel(problem));
       token.focus();
     } finally {
       enter.disabled = false;

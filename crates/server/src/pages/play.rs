@@ -20,6 +20,7 @@ super::assets! {
     "play/points.js"
     "play/rewards.js"
     "play/sign-in.js"
+    "play/trouble.js"
     "play/words.en.js"
     "play/words.ko.js"
 }
