@@ -35,3 +35,22 @@ for (const part of parts) {
     }
   });
 }
+
+/** Where the API has names of its own, and the group of words that says them. */
+const NAMES = {
+  EventStatus: "eventStatus", EventType: "eventType", GrantPolicy: "grantPolicy", AttendanceCount: "attendanceCount", RequestStatus: "requestStatus",
+  ResultCode: "resultCode", ClaimStatus: "claimStatus", SagaStep: "sagaStep", InventoryStatus: "inventoryStatus", GrantStatus: "grantStatus",
+  UndoAction: "undoAction", UndoPhase: "undoPhase", AllocationStatus: "allocationStatus", RetryStatus: "retryStatus", BulkAction: "bulk",
+  MessageStatus: "messageStatus", AccountStatus: "accountStatus", Side: "side", TransferKind: "transferKind", UserCouponStatus: "userCouponStatus",
+  CouponResult: "couponResult", UserStatus: "userStatus", DrawState: "drawState", RewardKindName: "reward", HitKind: "kind", Verdict: "verdict", ReasonCode: "reason",
+};
+
+test("every name that the API can say has words in the console", async () => {
+  const { components } = JSON.parse(await readFile(join(ASSETS, "../../../docs/openapi.json"), "utf8"));
+  const known = await dictionary("console", "en");
+  for (const [schema, group] of Object.entries(NAMES)) {
+    const names = components.schemas[schema]?.enum;
+    assert.ok(names?.length > 0, `${schema} is not described`);
+    for (const name of names) assert.ok(`${group}.${name}` in known, `${group}.${name} has no words`);
+  }
+});

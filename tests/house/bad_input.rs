@@ -306,6 +306,7 @@ fn cases() -> Vec<Case> {
     cases.extend(parts::activity_cases());
     cases.extend(parts::coupon_cases());
     cases.extend(parts::session_cases());
+    cases.extend(parts::console_cases());
     let close = ("POST", "/v1/admin/events/{eventId}/close");
     cases.push(send(close, "/v1/admin/events/there/close", "", (409, "EVENT_TRANSITION_REFUSED"), None));
     let open = ("POST", "/v1/admin/events/{eventId}/open");
@@ -493,6 +494,15 @@ fn strangers_get_nothing(cluster: &Cluster) {
         ("POST", "/v1/admin/user-coupons/0192aaaa-bbbb-7ccc-8ddd-eeeeffff0001/revoke"),
         ("GET", "/v1/admin/users/u-1/activity"),
         ("PUT", "/v1/admin/users/u-1/activity"),
+        ("GET", "/v1/admin/search?q=u-1"),
+        ("GET", "/v1/admin/users"),
+        ("GET", "/v1/admin/users/u-1/requests"),
+        ("GET", "/v1/admin/users/u-1/coupons"),
+        ("GET", "/v1/admin/accounts"),
+        ("GET", "/v1/admin/events/open_1/users/u-1"),
+        ("GET", "/v1/admin/allocations/count"),
+        ("GET", "/v1/admin/allocations/retries"),
+        ("POST", "/v1/admin/allocations/cancel"),
     ] {
         // Refused before the body is read, so even a broken one says nothing about what lies behind.
         let body = (method != "GET").then_some("{");

@@ -15,6 +15,7 @@ mod brokers;
 mod claims;
 mod conformance;
 mod connections;
+mod console;
 mod coupons;
 mod crash;
 mod cut_off;

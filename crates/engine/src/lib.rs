@@ -16,6 +16,7 @@ mod engine;
 mod entries;
 mod entropy;
 mod events;
+mod explain;
 mod failpoint;
 mod failure;
 mod figures;
@@ -28,6 +29,7 @@ mod outbox;
 mod page;
 mod readiness;
 mod requests;
+mod search;
 mod users;
 mod wallet;
 

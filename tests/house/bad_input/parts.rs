@@ -347,3 +347,57 @@ pub(super) fn session_cases() -> Vec<Case> {
     cases.push(send(("DELETE", "/v1/session"), "/v1/session/", "", (404, "NOT_FOUND"), None));
     cases
 }
+
+pub(super) fn console_cases() -> Vec<Case> {
+    let search = "/v1/admin/search";
+    let mut cases = Vec::new();
+    for odd in ["", "?q=", "?q=%20", "?q=a%00b", &format!("?q={}", "x".repeat(256))] {
+        cases.push(get(search, &format!("{search}{odd}"), 422, "INVALID_FIELDS", Some("q")));
+    }
+    cases.push(get(search, "/v1/admin/search?q=%FF", 400, "BAD_REQUEST", None));
+    for route in ["/v1/admin/users", "/v1/admin/accounts", "/v1/admin/allocations/retries"] {
+        cases.extend(lists(route, route));
+    }
+    cases.push(get("/v1/admin/users", "/v1/admin/users?status=GONE", 422, "INVALID_FIELDS", Some("status")));
+    let owner = "/v1/admin/accounts?ownerId=a%2Fb";
+    cases.push(get("/v1/admin/accounts", owner, 422, "INVALID_FIELDS", Some("ownerId")));
+    for route in ["/v1/admin/users/{userId}/requests", "/v1/admin/users/{userId}/coupons"] {
+        cases.extend(lists(route, &at(route, "u-1")));
+        cases.push(get(route, &at(route, "a%23b"), 404, "USER_NOT_FOUND", None));
+        cases.push(get(route, &at(route, "%FF"), 400, "BAD_REQUEST", None));
+    }
+    let why = "/v1/admin/events/{eventId}/users/{userId}";
+    for (event, user, status, code) in [
+        ("nope", "u-1", 404, "EVENT_NOT_FOUND"),
+        ("a-b", "u-1", 404, "EVENT_NOT_FOUND"),
+        ("there", "a%23b", 404, "USER_NOT_FOUND"),
+        ("%FF", "u-1", 400, "BAD_REQUEST"),
+    ] {
+        cases.push(get(why, &why.replace("{eventId}", event).replace("{userId}", user), status, code, None));
+    }
+    let count = "/v1/admin/allocations/count";
+    for (query, field) in [
+        ("status=LOST", "status"),
+        ("status=SUCCESS", "status"),
+        ("eventId=a-b", "eventId"),
+        ("memberId=a%2Fb", "memberId"),
+    ] {
+        cases.push(get(count, &format!("{count}?{query}"), 422, "INVALID_FIELDS", Some(field)));
+    }
+    let cancel = ("POST", "/v1/admin/allocations/cancel");
+    cases.extend(bodies(cancel, cancel.1));
+    for (body, field) in [
+        (json!({}), "note"),
+        (json!({"note": " "}), "note"),
+        (json!({"note": 5}), "note"),
+        (json!({"note": "x".repeat(501)}), "note"),
+        (json!({"note": "x", "status": "SUCCESS"}), "status"),
+        (json!({"note": "x", "eventId": "a-b"}), "eventId"),
+        (json!({"note": "x", "memberId": "a/b"}), "memberId"),
+    ] {
+        cases.push(send(cancel, cancel.1, body, NOT_ACCEPTABLE, Some(field)));
+    }
+    let events = "/v1/admin/events";
+    cases.push(get(events, "/v1/admin/events?type=RAFFLE", 422, "INVALID_FIELDS", Some("type")));
+    cases
+}

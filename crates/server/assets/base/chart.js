@@ -5,7 +5,8 @@ import { compact, number } from "/assets/base/format.js";
 
 const WIDTH = 600;
 const HEIGHT = 140;
-const ROOM = { left: 44, right: 8, top: 10, bottom: 8 };
+/** The picture is stretched to its place; the names of the axis stand beside it. */
+const ROOM = { left: 0, right: 6, top: 10, bottom: 8 };
 
 function niceTop(value) {
   if (value <= 1) return 1;
@@ -22,7 +23,8 @@ export function lineChart({ label, span = 120_000, tone = "accent", text = numbe
   const grid = svg("g", { class: "chart-grid" });
   const area = svg("path", { class: `chart-area tone-${tone}` });
   const line = svg("path", { class: `chart-line tone-${tone}` });
-  const dot = svg("circle", { class: `chart-dot tone-${tone}`, r: 3.5, visibility: "hidden" });
+  // A line without length has round ends: a dot that is not stretched with the picture.
+  const dot = svg("path", { class: `chart-dot tone-${tone}` });
   const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "chart", role: "img", "aria-label": label, preserveAspectRatio: "none" }, grid, fill && area, line, dot);
   const axis = h("div", { class: "chart-axis", "aria-hidden": "true" });
   const element = h("div", { class: "chart-box" }, picture, axis);
@@ -40,9 +42,7 @@ export function lineChart({ label, span = 120_000, tone = "accent", text = numbe
     path.push(`${x(now).toFixed(1)} ${y(last.value).toFixed(1)}`);
     line.setAttribute("d", `M${path.join("L")}`);
     area.setAttribute("d", `M${path.join("L")}L${x(now).toFixed(1)} ${y(0)}L${x(points[0].at).toFixed(1)} ${y(0)}Z`);
-    dot.setAttribute("cx", x(now));
-    dot.setAttribute("cy", y(last.value));
-    dot.setAttribute("visibility", "visible");
+    dot.setAttribute("d", `M${x(now).toFixed(1)} ${y(last.value).toFixed(1)}h0.01`);
     picture.setAttribute("aria-label", `${label}: ${text(last.value)}`);
     element.dataset.points = String(points.length);
   }

@@ -4,9 +4,14 @@ import { language, t } from "/assets/base/i18n.js";
 
 const made = new Map();
 
+/** The page's language, in the manner of the country that the browser names with it. */
+function locale() {
+  return navigator.languages?.find((tag) => tag.startsWith(language())) ?? language();
+}
+
 function format(Kind, options) {
-  const key = `${Kind.name} ${language()} ${JSON.stringify(options)}`;
-  if (!made.has(key)) made.set(key, new Kind(language(), options));
+  const key = `${Kind.name} ${locale()} ${JSON.stringify(options)}`;
+  if (!made.has(key)) made.set(key, new Kind(locale(), options));
   return made.get(key);
 }
 

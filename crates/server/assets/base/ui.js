@@ -16,15 +16,17 @@ export function linkTo(hash, ...children) {
 }
 
 const TONES = {
-  good: ["OPEN", "SUCCEEDED", "SUCCESS", "GRANTED", "CONFIRMED", "SENT", "ACTIVE", "COMPLETED", "REWARD_GRANTED", "USED"],
-  bad: ["FAILED", "FAILED_FINAL", "DEAD", "BANNED", "FAIL", "NEEDS_INTERVENTION", "REJECTED"],
-  warn: ["PENDING", "RETRY", "PROCESSING", "SENDING", "QUEUED", "RECEIVED", "IN_PROGRESS", "NEW", "INACTIVE", "COMPENSATING", "FAILED_RETRYABLE"],
+  good: ["OPEN", "SUCCEEDED", "SUCCESS", "GRANTED", "CONFIRMED", "SENT", "ACTIVE", "COMPLETED", "REWARD_GRANTED", "USED", "ENABLED", "ANNOUNCED", "DONE", "INVENTORY_ALLOCATED", "ISSUED"],
+  bad: ["FAILED", "FAILED_FINAL", "DEAD", "BANNED", "FAIL", "NEEDS_INTERVENTION", "DISABLED"],
+  warn: ["PENDING", "RETRY", "PROCESSING", "SENDING", "QUEUED", "RECEIVED", "IN_PROGRESS", "NEW", "INACTIVE", "COMPENSATING", "FAILED_RETRYABLE", "RUNNING"],
 };
 
 export function toneOf(status) {
   const found = Object.entries(TONES).find(([, names]) => names.includes(status));
   if (found) return found[0];
-  if (/MANUAL|FAILED|EXCEPTION/.test(status ?? "")) return "bad";
+  if (/^SUCCESS/.test(status ?? "")) return "good";
+  if (/^PENDING|PARTIALLY/.test(status ?? "")) return "warn";
+  if (/MANUAL|FAILED|NOT_MET/.test(status ?? "")) return "bad";
   return "quiet";
 }
 
@@ -39,10 +41,12 @@ export function moment(millis) {
   return h("time", { datetime: new Date(millis).toISOString(), title: relative(millis) }, dateTime(millis));
 }
 
-/** An id, which can be copied with one click. */
+/** An id. A long one that leads somewhere is shown by its ends; where it leads, it stands in full. */
 export function idText(id, hash) {
   if (id === null || id === undefined || id === "") return "–";
-  return h("span", { class: "id" }, hash ? linkTo(hash, String(id)) : h("code", {}, String(id)));
+  const text = String(id);
+  const shown = text.length > 24 ? `${text.slice(0, 8)}…${text.slice(-6)}` : text;
+  return h("span", { class: "id" }, hash ? h("a", { href: hash, title: text }, shown) : h("code", {}, text));
 }
 
 /** A field of a form with its label, its explanation, and a place for what is wrong with it. */
