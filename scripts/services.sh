@@ -174,6 +174,20 @@ fetch_schemathesis() {
   return 1
 }
 
+# Chromium, and what drives it in tests/browser.
+fetch_browser() {
+  need chromium chromium || return 1
+  need node nodejs || return 1
+  need npm npm || return 1
+  echo "== $(chromium --version 2>/dev/null | awk '{print $1, $2}'), node $(node --version)"
+  if npm ci --prefix tests/browser --no-audit --no-fund >"$services_folder/fetch-browser.log" 2>&1 </dev/null; then
+    return 0
+  fi
+  tail -5 "$services_folder/fetch-browser.log"
+  missing+=("playwright-core and axe-core")
+  return 1
+}
+
 # Sets TEST_KAFKA_URL.
 start_kafka() {
   local port

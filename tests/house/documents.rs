@@ -217,8 +217,13 @@ fn read_sources(folder: &Path, text: &mut String) {
 /// Links between the documents lead somewhere.
 #[test]
 fn links_in_the_documents_lead_somewhere() {
-    let mut pages =
-        vec!["README.md".into(), "ARCHITECTURE.md".into(), "CONTRIBUTING.md".into(), "CHANGELOG.md".into()];
+    let mut pages = vec![
+        "README.md".into(),
+        "README.ko.md".into(),
+        "ARCHITECTURE.md".into(),
+        "CONTRIBUTING.md".into(),
+        "CHANGELOG.md".into(),
+    ];
     for entry in std::fs::read_dir(root().join("docs")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         if Path::new(&name).extension().is_some_and(|extension| extension == "md") {

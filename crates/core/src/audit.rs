@@ -41,6 +41,7 @@ pub enum Action {
     AllocationRetried,
     AllocationCancelled,
     AllocationsRetried,
+    AllocationsCancelled,
     ClaimRetried,
     ClaimResolved,
     UserActivitySet,
@@ -49,7 +50,7 @@ pub enum Action {
 }
 
 impl Action {
-    pub const ALL: [Action; 21] = [
+    pub const ALL: [Action; 22] = [
         Self::EventCreated,
         Self::EventPatched,
         Self::EventOpened,
@@ -66,6 +67,7 @@ impl Action {
         Self::AllocationRetried,
         Self::AllocationCancelled,
         Self::AllocationsRetried,
+        Self::AllocationsCancelled,
         Self::ClaimRetried,
         Self::ClaimResolved,
         Self::UserActivitySet,
@@ -91,6 +93,7 @@ impl Action {
             Self::AllocationRetried => "ALLOCATION_RETRIED",
             Self::AllocationCancelled => "ALLOCATION_CANCELLED",
             Self::AllocationsRetried => "ALLOCATIONS_RETRIED",
+            Self::AllocationsCancelled => "ALLOCATIONS_CANCELLED",
             Self::ClaimRetried => "CLAIM_RETRIED",
             Self::ClaimResolved => "CLAIM_RESOLVED",
             Self::UserActivitySet => "USER_ACTIVITY_SET",
@@ -112,7 +115,7 @@ impl Action {
             Self::MessagesReplayed => "MESSAGE",
             Self::SinkEnabled => "SINK",
             Self::AllocationRetried | Self::AllocationCancelled => "ALLOCATION",
-            Self::AllocationsRetried => "RETRY",
+            Self::AllocationsRetried | Self::AllocationsCancelled => "RETRY",
             Self::ClaimRetried | Self::ClaimResolved => "CLAIM",
             Self::UserActivitySet => "USER_ACTIVITY",
             Self::CouponCreated => "COUPON",

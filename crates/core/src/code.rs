@@ -37,6 +37,7 @@ codes! {
     UpstreamUnavailable "UPSTREAM_UNAVAILABLE" "The gateway reaches no server";
     UpstreamFailed "UPSTREAM_FAILED" "The server behind the gateway did not answer";
     Forbidden "FORBIDDEN" "The caller's role does not allow this";
+    CsrfRefused "CSRF_REFUSED" "The call does not prove that it comes from the session's own page";
     UserNotActive "USER_NOT_ACTIVE" "The user is not active";
     NotFound "NOT_FOUND" "There is nothing at this address";
     MethodNotAllowed "METHOD_NOT_ALLOWED" "The address does not take this method";

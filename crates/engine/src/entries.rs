@@ -5,7 +5,7 @@ mod given;
 mod random;
 
 pub use attendance::{Calendar, CheckedIn};
-pub use random::Played;
+pub use random::{Played, Plays};
 
 use guerdon_core::events::Event;
 use guerdon_core::{Code, EventId, Rejection, UserId};

@@ -8,7 +8,9 @@ use crate::trace;
 use guerdon_core::audit::{Action, Actor, AuditEntry};
 use guerdon_core::draw::{Draw, Secret};
 use guerdon_core::events::lifecycle::{Move, NewEvent, decide};
-use guerdon_core::events::{Event, EventBody, EventChange, EventDecision, EventKind, EventStatus, EventView};
+use guerdon_core::events::{
+    Event, EventBody, EventChange, EventDecision, EventKind, EventStatus, EventType, EventView,
+};
 use guerdon_core::requests::RequestId;
 use guerdon_core::{Code, EventId, Rejection, Timestamp, Trace};
 use guerdon_store::outbox::{self, OutboxEvent, Publishing};
@@ -23,7 +25,11 @@ type Place = (Timestamp, String);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventFilter {
     pub status: Option<EventStatus>,
+    pub kind: Option<EventType>,
 }
+
+/// Pages that one which is filtered by type looks through before it comes back short.
+const PAGES_MAX: usize = 10;
 
 impl Engine {
     pub async fn create_event(&self, actor: Actor, body: EventBody) -> Result<Event, Failure> {
@@ -75,8 +81,28 @@ impl Engine {
         self.events_of_status(EventStatus::Open, Some(self.now()), request).await
     }
 
-    /// All events, the newest first; those of one status in the order of their start.
+    /// All events, the newest first; those of one status in the order of their start. A page that is filtered by type may come
+    /// back short.
     pub async fn events(
+        &self,
+        filter: EventFilter,
+        mut request: PageRequest<Place>,
+    ) -> Result<Page<Event, Place>, Failure> {
+        let mut items = Vec::new();
+        for _ in 0..PAGES_MAX {
+            let page = self.events_of_any_type(filter, request.clone()).await?;
+            let fits =
+                |event: &Event| filter.kind.is_none_or(|kind| event.settings.kind.event_type() == kind);
+            items.extend(page.items.into_iter().filter(fits));
+            request.after = page.next;
+            if request.after.is_none() || filter.kind.is_none() || !items.is_empty() {
+                break;
+            }
+        }
+        Ok(Page { items, next: request.after })
+    }
+
+    async fn events_of_any_type(
         &self,
         filter: EventFilter,
         request: PageRequest<Place>,

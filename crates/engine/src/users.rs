@@ -5,6 +5,7 @@
 
 use crate::engine::Engine;
 use crate::failure::Failure;
+use crate::page::{Page, PageRequest};
 use guerdon_core::audit::{Action, Actor, AuditEntry};
 use guerdon_core::identity::{Identity, Permission};
 use guerdon_core::users::UserStatus;
@@ -95,6 +96,17 @@ impl UserBook {
 }
 
 impl Engine {
+    /// Users whom the registry knows, in the order of their ids.
+    pub async fn registered_users(
+        &self,
+        status: Option<UserStatus>,
+        request: PageRequest<String>,
+    ) -> Result<Page<(UserId, UserStatus, Timestamp), String>, Failure> {
+        let (after, rows) = (request.after.clone().unwrap_or_default(), request.rows());
+        let found = self.read(move |tx| users::list(tx, status, &after, rows)).await?;
+        Ok(request.page(found, |(user, ..)| user.to_string()))
+    }
+
     /// Refuses whoever may not take part, whatever their token says.
     pub async fn require_active(&self, caller: &Identity) -> Result<(), Failure> {
         let user_id = &caller.user_id;

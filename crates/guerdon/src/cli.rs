@@ -11,7 +11,7 @@ use std::process::ExitCode;
     name = "guerdon",
     version,
     about = "Runs reward events: every reward exactly once, to the right person, in the order people lined up.",
-    after_help = "Start with `guerdon serve`: it needs no flag, keeps its data in ./guerdon.db and listens on \
+    after_help = "`guerdon demo` shows everything at once. Start with `guerdon serve`: it needs no flag, keeps its data in ./guerdon.db and listens on \
                   127.0.0.1:8080. Then open http://127.0.0.1:8080/docs, and `guerdon token --user me --role OPERATOR` \
                   prints a token to call it with."
 )]
@@ -36,6 +36,23 @@ struct Sources {
     set: Vec<String>,
 }
 
+impl Sources {
+    /// What `--set` says, key by key.
+    fn pairs(&self) -> Result<Vec<(String, String)>, SettingsError> {
+        let pair =
+            |text: &String| text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+        self.set.iter().map(|text| pair(text).ok_or_else(|| SettingsError::flag(text))).collect()
+    }
+
+    /// The same, for a command that takes no configuration and no database but its own.
+    fn set_alone(&self) -> Result<Vec<(String, String)>, SettingsError> {
+        match (&self.config, &self.database) {
+            (None, None) => self.pairs(),
+            _ => Err(SettingsError::of_its_own()),
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the server
@@ -44,6 +61,8 @@ enum Command {
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<String>,
     },
+    /// Try everything out: a server of its own with sample events, a simulated crowd, and links to look at it
+    Demo(commands::demo::DemoArgs),
     /// Check tokens and pass calls on, signed, to servers that run with identity = "trusted-headers"
     Gateway {
         /// A server behind it, http://HOST:PORT; may be repeated
@@ -86,6 +105,13 @@ impl Cli {
             Command::Coupons(coupons) => {
                 with(self.sources, [], |settings| commands::coupons::run(&coupons, settings))
             }
+            Command::Demo(args) => match self.sources.set_alone() {
+                Ok(set) => commands::demo::run(&args, &set),
+                Err(error) => {
+                    commands::complain(&error.to_string());
+                    ExitCode::from(2)
+                }
+            },
             Command::Dev(dev) => commands::dev::run(&dev),
             Command::VerifyDraw(args) => commands::verify_draw::run(&args),
             Command::Config(args) => match args.without_settings() {
@@ -130,9 +156,9 @@ type Named = (&'static str, &'static str, Option<String>);
 
 fn read<const N: usize>(sources: Sources, named: [Named; N]) -> Result<Settings, SettingsError> {
     let mut flags = Vec::new();
-    for pair in &sources.set {
-        let (key, value) = pair.split_once('=').ok_or_else(|| SettingsError::flag(pair))?;
-        flags.push((key.to_owned(), value.to_owned(), Source::Flag(format!("--set {key}"))));
+    for (key, value) in sources.pairs()? {
+        let source = Source::Flag(format!("--set {key}"));
+        flags.push((key, value, source));
     }
     for (key, flag, value) in named.into_iter().chain([("database", "--database", sources.database)]) {
         if let Some(value) = value {

@@ -4,6 +4,7 @@ pub(crate) mod audit;
 pub(crate) mod config;
 pub(crate) mod consume;
 pub(crate) mod coupons;
+pub(crate) mod demo;
 pub(crate) mod dev;
 pub(crate) mod events;
 pub(crate) mod gateway;

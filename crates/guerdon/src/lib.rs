@@ -3,6 +3,7 @@
 
 mod cli;
 mod commands;
+mod demo;
 mod settings;
 
 use clap::Parser;

@@ -32,6 +32,13 @@ impl SettingsError {
         Self(format!("--set {pair}: write it as KEY=VALUE"))
     }
 
+    pub(crate) fn of_its_own() -> Self {
+        Self(
+            "a demonstration has settings and a database of its own: leave out --config and --database (--keep DIR keeps its data)"
+                .into(),
+        )
+    }
+
     /// A value that cannot be, with the key and where it was set.
     fn bad(key: &str, source: &Source, reason: &str) -> Self {
         Self(format!("{key} ({source}) {reason}"))
@@ -138,6 +145,11 @@ impl Settings {
         flags: Vec<(String, String, Source)>,
     ) -> Result<Self, SettingsError> {
         Self::of(read::from_file(file)?, environment, flags)
+    }
+
+    /// From flags alone, whatever the environment and the folder say.
+    pub(crate) fn read_flags(flags: Vec<(String, String, Source)>) -> Result<Self, SettingsError> {
+        Self::of(Vec::new(), std::iter::empty(), flags)
     }
 
     /// From what the file says, the environment and flags.

@@ -38,6 +38,13 @@ impl People {
     }
 }
 
+impl Partners {
+    /// Says what is to be known of somebody.
+    pub fn know(&self, user_id: &str, person: Person) {
+        self.people().0.insert(user_id.to_owned(), person);
+    }
+}
+
 /// Does wrong what it was told to do wrong; what it answers then.
 async fn fail(faults: ServiceFaults, chance: f64) -> Option<Response> {
     tokio::time::sleep(Duration::from_millis(faults.delay_ms)).await;
@@ -84,7 +91,7 @@ pub(crate) async fn set(
 ) -> Response {
     match serde_json::from_slice::<Person>(&body) {
         Ok(person) => {
-            partners.people().0.insert(user_id, person.clone());
+            partners.know(&user_id, person.clone());
             Json(person).into_response()
         }
         Err(error) => (StatusCode::BAD_REQUEST, Json(json!({"detail": error.to_string()}))).into_response(),

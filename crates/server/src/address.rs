@@ -60,6 +60,22 @@ impl TrustedProxies {
         })
     }
 
+    /// Whether a known proxy says that whoever called came over TLS: the first of them to be asked says it.
+    pub(crate) fn came_encrypted(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
+        if !self.has(peer) {
+            return false;
+        }
+        let last = |name: &str| {
+            let value = headers.get_all(name).iter().next_back()?.to_str().ok()?;
+            value.rsplit(',').next().map(|part| part.trim().to_ascii_lowercase())
+        };
+        match self.header {
+            ForwardedHeader::XForwardedFor => last("x-forwarded-proto").is_some_and(|proto| proto == "https"),
+            ForwardedHeader::Forwarded => last(FORWARDED.as_str())
+                .is_some_and(|hop| hop.split(';').any(|pair| pair.trim().replace('"', "") == "proto=https")),
+        }
+    }
+
     /// Who called: the last one on the way who is not a proxy of ours. Whatever stands before that may be invented.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         if !self.has(peer) {

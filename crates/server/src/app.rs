@@ -5,12 +5,15 @@ use crate::edge;
 use crate::limits::{LimitOptions, Limits};
 use crate::metrics::HttpMetrics;
 use crate::openapi;
+use crate::pages;
 use crate::routes;
 use crate::token::Verifier;
 use crate::trusted::Trusted;
 use axum::Router;
+use axum::http::HeaderMap;
 use guerdon_engine::Engine;
 use prometheus_client::registry::Registry;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -51,16 +54,27 @@ pub struct App {
 pub struct Guard {
     pub(crate) limits: Limits,
     pub(crate) proxies: TrustedProxies,
+    /// Whether connections are encrypted by this process itself.
+    tls: bool,
 }
 
 impl Guard {
-    pub fn new(limits: LimitOptions, proxies: TrustedProxies) -> Self {
-        Self { limits: Limits::new(limits), proxies }
+    pub fn new(limits: LimitOptions, proxies: TrustedProxies, tls: bool) -> Self {
+        Self { limits: Limits::new(limits), proxies, tls }
+    }
+
+    /// Whether the caller came over TLS, as far as it is known.
+    pub(crate) fn is_secure(&self, peer: Option<IpAddr>, headers: &HeaderMap) -> bool {
+        self.tls || peer.is_some_and(|peer| self.proxies.came_encrypted(peer, headers))
     }
 }
 
 /// The whole of the HTTP surface.
 pub fn router(app: Arc<App>) -> Router {
     let (routes, _) = routes::all().split_for_parts();
-    routes.merge(openapi::routes()).layer(edge::around(Arc::clone(&app))).with_state(app)
+    routes
+        .merge(openapi::routes())
+        .merge(pages::routes())
+        .layer(edge::around(Arc::clone(&app)))
+        .with_state(app)
 }

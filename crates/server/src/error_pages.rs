@@ -27,6 +27,7 @@ const PAGES: &[(&str, &str)] = &[
     page!("UPSTREAM_FAILED"),
     page!("FORBIDDEN"),
     page!("USER_NOT_ACTIVE"),
+    page!("CSRF_REFUSED"),
     page!("NOT_FOUND"),
     page!("METHOD_NOT_ALLOWED"),
     page!("REQUEST_TIMEOUT"),

@@ -9,10 +9,11 @@ pub use upstreams::UpstreamOptions;
 use crate::address::Peer;
 use crate::app::Guard;
 use crate::edge::{REQUEST_ID, Spent, begin_span, end_span, request_id};
-use crate::identity::{bearer, is_of_the_house};
+use crate::identity::is_of_the_house;
 use crate::json;
 use crate::limits::{Kind, Underway};
 use crate::problem::Problem;
+use crate::session::{self, SessionBody};
 use crate::token::Verifier;
 use crate::trusted::GatewayKey;
 use axum::body::Body;
@@ -39,7 +40,7 @@ use tower::Service;
 use upstreams::Upstreams;
 
 /// What can be asked without a token.
-const OPEN: [&str; 5] = ["/readyz", "/openapi.json", "/docs", "/console", "/play"];
+const OPEN: [&str; 6] = ["/readyz", "/openapi.json", "/docs", "/console", "/play", "/assets"];
 
 /// Somebody, or anybody, and a place for people.
 type Admitted = (Option<Arc<Identity>>, Option<Underway>);
@@ -149,6 +150,9 @@ impl Gateway {
         {
             return self.metrics();
         }
+        if path == "/v1/session" {
+            return self.session(&parts, body, (peer, client), spent).await;
+        }
         let (identity, place) = match self.admit(&parts, client, spent).await {
             Ok(admitted) => admitted,
             Err(problem) => {
@@ -161,6 +165,39 @@ impl Gateway {
         let answer = forward.send(parts, body).await;
         drop(place);
         answer
+    }
+
+    /// Sessions begin and end where tokens are checked.
+    async fn session(
+        &self,
+        parts: &Parts,
+        body: Body,
+        (peer, client): (Option<IpAddr>, Option<IpAddr>),
+        spent: &Spent,
+    ) -> Result<Response, Problem> {
+        let (headers, now) = (&parts.headers, self.clock.now());
+        let secure = self.guard.is_secure(peer, headers);
+        let body = self.read(headers, body).await?;
+        if let Some(client) = client {
+            let found = self.guard.limits.address(client);
+            spent.note(found);
+            found?;
+        }
+        match parts.method {
+            Method::POST => {
+                session::is_from_a_page_of_ours(headers)?;
+                let SessionBody { token } = json::of(headers, &body)?;
+                session::begin(&self.verifier, &token, now, secure).await
+            }
+            Method::GET => {
+                session::present(&self.verifier, session::token(headers, &parts.method)?, now).await
+            }
+            Method::DELETE => {
+                session::present(&self.verifier, session::token(headers, &parts.method)?, now).await?;
+                Ok(session::end(secure))
+            }
+            _ => Err(Problem::new(Code::MethodNotAllowed, "a session takes GET, POST and DELETE")),
+        }
     }
 
     /// Who calls, and their place among the calls that are under way, if they may.
@@ -195,7 +232,7 @@ impl Gateway {
         if open && !parts.headers.contains_key(header::AUTHORIZATION) {
             return Ok(None);
         }
-        self.verifier.verify(bearer(&parts.headers)?, self.clock.now()).await.map(Some)
+        self.verifier.verify(session::token(&parts.headers, &parts.method)?, self.clock.now()).await.map(Some)
     }
 
     fn let_in(&self, identity: &Identity, method: &Method, spent: &Spent) -> Result<Underway, Problem> {

@@ -4,9 +4,8 @@ use crate::app::{App, Identities};
 use crate::edge::{RequestId, Spent};
 use crate::limits::{Kind, Underway};
 use crate::problem::Problem;
+use crate::session;
 use axum::extract::FromRequestParts;
-use axum::http::HeaderMap;
-use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use guerdon_core::audit::Actor;
 use guerdon_core::identity::{Identity, Permission};
@@ -80,7 +79,7 @@ impl<N: Need> FromRequestParts<Arc<App>> for Caller<N> {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
         let identity = match &app.identities {
             Identities::Tokens(verifier) => {
-                verifier.verify(bearer(&parts.headers)?, app.engine.now()).await?
+                verifier.verify(session::token(&parts.headers, &parts.method)?, app.engine.now()).await?
             }
             Identities::Gateway(_) => brought(parts)?,
         };
@@ -126,19 +125,3 @@ fn brought(parts: &Parts) -> Result<Arc<Identity>, Problem> {
 /// An identity that came with a request, or why it does not count.
 #[derive(Clone)]
 pub(crate) struct Brought(pub(crate) Result<Arc<Identity>, Problem>);
-
-pub(crate) fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
-    let mut values = headers.get_all(AUTHORIZATION).iter();
-    let missing = || Problem::new(Code::TokenMissing, "send Authorization: Bearer and a token");
-    let value = values.next().ok_or_else(missing)?;
-    if values.next().is_some() {
-        return Err(Problem::new(Code::TokenInvalid, "there is more than one Authorization header"));
-    }
-    let text = value.to_str().map_err(|_| missing())?;
-    match text.split_once(' ') {
-        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty() => {
-            Ok(token.trim())
-        }
-        _ => Err(missing()),
-    }
-}

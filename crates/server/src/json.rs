@@ -26,13 +26,17 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
-        if !is_json(request.headers()) {
-            return Err(Problem::new(Code::UnsupportedMediaType, "send Content-Type: application/json"));
-        }
         let (parts, body) = request.into_parts();
+        must_be_json(&parts.headers)?;
         let whole = read(&parts.headers, body, app.http.body_bytes_max, app.http.body_timeout).await?;
         parse(&whole).map(Self)
     }
+}
+
+/// A body that was read already, as this shape.
+pub(crate) fn of<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Problem> {
+    must_be_json(headers)?;
+    parse(body)
 }
 
 /// Most answers fit in this, so that writing one allocates once.
@@ -51,10 +55,13 @@ pub(crate) fn answer(value: &impl Serialize) -> Response {
     }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
-    let Some(Ok(value)) = headers.get(CONTENT_TYPE).map(|value| value.to_str()) else { return false };
+fn must_be_json(headers: &HeaderMap) -> Result<(), Problem> {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = value.split(';').next().unwrap_or_default().trim();
-    essence.eq_ignore_ascii_case("application/json")
+    if essence.eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    Err(Problem::new(Code::UnsupportedMediaType, "send Content-Type: application/json"))
 }
 
 /// A body that is no larger than it may be, and comes in time.

@@ -50,6 +50,12 @@ impl ListQuery {
         Ok(PageRequest { limit, after })
     }
 
+    /// What cursors of this list are of: the list and its filters, since a place in one is none in another.
+    pub(crate) fn name(&self, list: &str, filters: &[&str]) -> String {
+        let set = filters.iter().filter_map(|filter| self.text(filter));
+        set.fold(list.to_owned(), |name, value| format!("{name}/{value}"))
+    }
+
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }

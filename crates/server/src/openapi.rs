@@ -67,7 +67,7 @@ fn add_problems(api: &mut OpenApi) {
                 }
             }
             operation.responses.responses.insert("default".into(), RefOr::T(problem.clone()));
-            if path.starts_with("/v1/") {
+            if path.starts_with("/v1/") && operation.security.is_none() {
                 operation.security = Some(vec![SecurityRequirement::new("bearer", [] as [&str; 0])]);
             }
         }

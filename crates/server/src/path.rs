@@ -134,6 +134,21 @@ impl Addressed for TransferId {
     }
 }
 
+/// Two ids, in the order of the address.
+pub(crate) struct Pair<A, B>(pub(crate) A, pub(crate) B);
+
+impl<A: Addressed, B: Addressed> FromRequestParts<Arc<App>> for Pair<A, B> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        let path = Path::<(String, String)>::from_request_parts(parts, app).await;
+        let Path((first, second)) =
+            path.map_err(|_| Problem::new(Code::BadRequest, "the address is not UTF-8"))?;
+        let first = A::parse(&first).ok_or_else(A::not_found)?;
+        Ok(Self(first, B::parse(&second).ok_or_else(B::not_found)?))
+    }
+}
+
 impl<T: Addressed> FromRequestParts<Arc<App>> for Id<T> {
     type Rejection = Problem;
 

@@ -192,7 +192,9 @@ pub fn status_of(code: Code) -> StatusCode {
             StatusCode::BAD_REQUEST
         }
         Code::TokenMissing | Code::TokenInvalid | Code::TokenExpired => StatusCode::UNAUTHORIZED,
-        Code::Forbidden | Code::UserNotActive | Code::AccountForbidden => StatusCode::FORBIDDEN,
+        Code::Forbidden | Code::UserNotActive | Code::AccountForbidden | Code::CsrfRefused => {
+            StatusCode::FORBIDDEN
+        }
         Code::NotFound
         | Code::EventNotFound
         | Code::RequestNotFound

@@ -12,6 +12,8 @@ mod me;
 mod metrics;
 mod readyz;
 mod requests;
+mod session;
+mod time;
 mod transfers;
 mod user_coupons;
 mod users;
@@ -27,11 +29,12 @@ pub(crate) fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(events::get::handle))
         .routes(routes!(events::apply::handle))
         .routes(routes!(events::attendance::get::handle, events::attendance::check_in::handle))
-        .routes(routes!(events::plays::handle))
+        .routes(routes!(events::plays::list::handle, events::plays::create::handle))
         .routes(routes!(events::odds::handle))
         .routes(routes!(events::draw::get::handle))
         .routes(routes!(events::draw::document::handle))
         .routes(routes!(events::draw::proof::handle))
+        .routes(routes!(time::handle))
         .routes(routes!(requests::get::handle))
         .routes(routes!(requests::stream::handle))
         .routes(routes!(me::requests::handle))
@@ -40,6 +43,7 @@ pub(crate) fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(event_claims::handle))
         .routes(routes!(claims::get::handle))
         .routes(routes!(me::claims::handle))
+        .routes(routes!(coupons::get::handle))
         .routes(routes!(coupons::issue::handle))
         .routes(routes!(user_coupons::get::handle))
         .routes(routes!(user_coupons::stream::handle))
@@ -53,6 +57,7 @@ pub(crate) fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(transfers::refund::handle))
         .routes(routes!(accounts::get::handle))
         .routes(routes!(accounts::entries::handle))
+        .routes(routes!(session::get::handle, session::create::handle, session::end::handle))
         .routes(routes!(admin::events::list::handle, admin::events::create::handle))
         .routes(routes!(admin::events::get::handle, admin::events::patch::handle))
         .routes(routes!(admin::events::open::handle))
@@ -62,8 +67,13 @@ pub(crate) fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(admin::events::requests::handle))
         .routes(routes!(admin::events::summary::handle))
         .routes(routes!(admin::events::stream::handle))
+        .routes(routes!(admin::events::users::handle))
         .routes(routes!(admin::requests::get::handle))
+        .routes(routes!(admin::search::handle))
+        .routes(routes!(admin::users::list::handle))
         .routes(routes!(admin::users::put::handle))
+        .routes(routes!(admin::users::requests::handle))
+        .routes(routes!(admin::users::coupons::handle))
         .routes(routes!(admin::users::activity::get::handle, admin::users::activity::put::handle))
         .routes(routes!(admin::claims::list::handle))
         .routes(routes!(admin::claims::get::handle))
@@ -73,10 +83,13 @@ pub(crate) fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(admin::coupons::get::handle))
         .routes(routes!(admin::coupons::user_coupons::handle))
         .routes(routes!(admin::user_coupons::revoke::handle))
-        .routes(routes!(admin::accounts::create::handle))
+        .routes(routes!(admin::accounts::list::handle, admin::accounts::create::handle))
         .routes(routes!(admin::accounts::deposit::handle))
         .routes(routes!(admin::allocations::list::handle))
+        .routes(routes!(admin::allocations::count::handle))
         .routes(routes!(admin::allocations::retry_all::handle))
+        .routes(routes!(admin::allocations::cancel_all::handle))
+        .routes(routes!(admin::allocations::retries::list::handle))
         .routes(routes!(admin::allocations::retries::get::handle))
         .routes(routes!(admin::allocations::retries::stop::handle))
         .routes(routes!(admin::allocations::get::handle))

@@ -118,6 +118,19 @@ impl Verifier {
     }
 
     pub(crate) async fn verify(&self, token: &str, now: Timestamp) -> Result<Arc<Identity>, Problem> {
+        self.check(token, now).await.map(|(identity, _)| identity)
+    }
+
+    /// Whose token it is, and when it expires.
+    pub(crate) async fn read(
+        &self,
+        token: &str,
+        now: Timestamp,
+    ) -> Result<(Arc<Identity>, Timestamp), Problem> {
+        self.check(token, now).await.map(|(identity, times)| (identity, times.expires_at))
+    }
+
+    async fn check(&self, token: &str, now: Timestamp) -> Result<Read, Problem> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(invalid("the token is longer than 8 KiB"));
         }
@@ -132,7 +145,6 @@ impl Verifier {
             (None, Some((key, validation))) => read(token, key, validation, now),
             (None, None) => Err(invalid("this server takes no tokens")),
         }
-        .map(|(identity, _)| identity)
     }
 }
 

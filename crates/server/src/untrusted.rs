@@ -3,7 +3,7 @@
 use crate::problem::Problem;
 use crate::token::key_names;
 use crate::trusted::{GatewayKey, Trusted};
-use crate::{TrustedProxies, Verifier, cursor, identity, json, once, prefer};
+use crate::{TrustedProxies, Verifier, cursor, json, once, prefer, session};
 use axum::http::{HeaderMap, Method, Request};
 use futures_util::FutureExt;
 use guerdon_core::identity::Identity;
@@ -52,7 +52,7 @@ pub fn client(proxies: &TrustedProxies, peer: IpAddr, headers: &HeaderMap) -> Ip
 
 /// The token that a call brings.
 pub fn bearer(headers: &HeaderMap) -> Result<&str, String> {
-    identity::bearer(headers).map_err(|problem| refused(&problem))
+    session::bearer(headers).map_err(|problem| refused(&problem))
 }
 
 /// Who a token is for. Only with a secret: public keys may have to be waited for, and nothing here waits.

@@ -57,6 +57,8 @@ statements! {
         postgres: concat!("SELECT ", entry_columns!(), " FROM event_entry WHERE (member_id, idempotency_key) IN
         (SELECT member, key FROM unnest(CAST($1 AS TEXT[]), CAST($2 AS TEXT[])) AS row (member, key))
             AND idempotency_key IS NOT NULL");
+    OF_MEMBER = concat!("SELECT ", entry_columns!(), " FROM event_entry
+        WHERE event_id = $1 AND member_id = $2 AND number < $3 ORDER BY number DESC LIMIT $4");
     DAYS = "SELECT day FROM event_entry WHERE event_id = $1 AND member_id = $2 AND slot = 1 ORDER BY day DESC LIMIT $3";
 }
 
@@ -233,6 +235,18 @@ pub fn by_keys(tx: &mut Tx<'_>, wanted: &[(&str, &str)]) -> Result<HashMap<(Stri
 pub fn days(tx: &mut Tx<'_>, event_id: &EventId, member: &UserId, limit: i64) -> Result<Vec<Day>, Fault> {
     let params = [event_id.as_str().into(), member.as_str().into(), limit.into()];
     tx.query(&DAYS, &params, |row| Ok(Day::from_number(row.int(0)?)))
+}
+
+/// Somebody's entries before one, by its number, the newest first.
+pub fn of_member(
+    tx: &mut Tx<'_>,
+    event_id: &EventId,
+    member: &UserId,
+    before: i64,
+    limit: i64,
+) -> Result<Vec<Entry>, Fault> {
+    let params = [event_id.as_str().into(), member.as_str().into(), before.into(), limit.into()];
+    Ok(tx.query(&OF_MEMBER, &params, entry)?.into_iter().map(|(_, entry)| entry).collect())
 }
 
 pub(crate) fn entry(row: &Row<'_>) -> Result<Found, Fault> {

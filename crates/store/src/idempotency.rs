@@ -35,6 +35,8 @@ statements! {
         postgres: concat!("SELECT k.idempotency_key, k.client_id, k.scope, k.status, k.epoch, k.request_hash, k.resource_id,
             k.response_status, k.response_snapshot, k.expires_at, k.deadline
         FROM integration.idempotency_key k JOIN ", names!(), ") AS row (key, client, scope) ON ", named_row!());
+    OF_KEY = "SELECT client_id, scope, status, resource_id FROM integration.idempotency_key
+        WHERE idempotency_key = $1 ORDER BY client_id, scope LIMIT $2";
     CLAIM = "UPDATE integration.idempotency_key SET status = 'IN_PROGRESS', request_hash = $4, resource_id = $5, epoch = $6,
             started_at = $7, deadline = $8
         WHERE idempotency_key = $1 AND client_id = $2 AND scope = $3 AND epoch + 1 = $6
@@ -171,6 +173,26 @@ pub fn find<'a>(
     let lists = Names::of(names);
     found.extend(tx.query(&FIND, &lists.params(), record)?);
     Ok(found)
+}
+
+/// What was done under a key, by whomever.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Used {
+    pub client_id: String,
+    pub scope: String,
+    pub status: Option<String>,
+    pub resource: Option<[u8; 16]>,
+}
+
+pub fn uses_of(tx: &mut Tx<'_>, key: &str, limit: i64) -> Result<Vec<Used>, Fault> {
+    tx.query(&OF_KEY, &[key.into(), limit.into()], |row| {
+        Ok(Used {
+            client_id: row.text(0)?.to_owned(),
+            scope: row.text(1)?.to_owned(),
+            status: row.optional_text(2)?.map(ToOwned::to_owned),
+            resource: row.optional_blob(3)?.and_then(|bytes| bytes.try_into().ok()),
+        })
+    })
 }
 
 /// Claims keys that are still as they were found; those that were. The lease of each ends at `deadline`.

@@ -18,6 +18,10 @@ statements! {
         postgres: "SELECT status FROM users WHERE user_id = $1 FOR UPDATE";
     INSERT = "INSERT INTO users (user_id, status, updated_at) VALUES ($1, $2, $3) ON CONFLICT (user_id) DO NOTHING";
     UPDATE = "UPDATE users SET status = $2, updated_at = $3 WHERE user_id = $1";
+    LIST = "SELECT user_id, status, updated_at FROM users WHERE user_id > $1 ORDER BY user_id LIMIT $2";
+    LIST_ACTIVE = "SELECT user_id, status, updated_at FROM users WHERE user_id > $1 AND status = 'ACTIVE' ORDER BY user_id LIMIT $2";
+    LIST_NOT_ACTIVE = "SELECT user_id, status, updated_at FROM users
+        WHERE status <> 'ACTIVE' AND user_id > $1 AND status = $3 ORDER BY user_id LIMIT $2";
     NOT_ACTIVE = "SELECT user_id, status FROM users WHERE status <> 'ACTIVE' AND user_id > $1 ORDER BY user_id LIMIT $2";
 }
 
@@ -56,6 +60,24 @@ pub fn put(
     let before = tx.query_one(&LOCK, &[user_id.as_str().into()], |row| status(row, 0))?;
     tx.execute(&UPDATE, &params)?;
     Ok(before)
+}
+
+/// Users whom the registry knows, in the order of their ids, after the given one.
+pub fn list(
+    tx: &mut Tx<'_>,
+    wanted: Option<UserStatus>,
+    after: &str,
+    limit: i64,
+) -> Result<Vec<(UserId, UserStatus, Timestamp)>, Fault> {
+    let read = |row: &Row<'_>| {
+        let id = UserId::parse(row.text(0)?).map_err(Fault::inconsistent)?;
+        Ok((id, status(row, 1)?, row.timestamp(2)?))
+    };
+    match wanted {
+        None => tx.query(&LIST, &[after.into(), limit.into()], read),
+        Some(UserStatus::Active) => tx.query(&LIST_ACTIVE, &[after.into(), limit.into()], read),
+        Some(other) => tx.query(&LIST_NOT_ACTIVE, &[after.into(), limit.into(), other.as_str().into()], read),
+    }
 }
 
 /// Users who are not active, in the order of their ids, after the given one.

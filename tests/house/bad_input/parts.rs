@@ -7,7 +7,9 @@ pub(super) fn entry_cases() -> Vec<Case> {
     let check_in = ("POST", "/v1/events/{eventId}/attendance");
     let play = ("POST", "/v1/events/{eventId}/plays");
     let mut cases = Vec::new();
-    for (method, route) in [check_in, play, ("GET", check_in.1), ("GET", "/v1/events/{eventId}/odds")] {
+    for (method, route) in
+        [check_in, play, ("GET", check_in.1), ("GET", play.1), ("GET", "/v1/events/{eventId}/odds")]
+    {
         cases.extend(missing(method, route, "EVENT_NOT_FOUND"));
         let at = |event: &str| route.replace("{eventId}", event);
         let wrong_type = |event: &str| match method {
@@ -19,6 +21,7 @@ pub(super) fn entry_cases() -> Vec<Case> {
             cases.push(send((method, route), &at("there"), "", (404, "EVENT_NOT_FOUND"), None));
         }
     }
+    cases.extend(lists(play.1, "/v1/events/future_game/plays"));
     cases.push(send(check_in, "/v1/events/future_daily/attendance", "", (409, "EVENT_NOT_OPEN"), None));
     cases.push(send(play, "/v1/events/future_daily/plays", "", (409, "EVENT_WRONG_TYPE"), None));
     cases.push(send(play, "/v1/events/open_1/plays", "", (400, "IDEMPOTENCY_KEY_MISSING"), None));
@@ -91,6 +94,9 @@ pub(super) fn claim_cases() -> Vec<Case> {
     let list = "/v1/admin/claims";
     cases.extend(lists(list, list));
     cases.extend(lists("/v1/me/claims", "/v1/me/claims"));
+    for route in ["/v1/me/claims", "/v1/me/requests"] {
+        cases.push(get(route, &format!("{route}?eventId=a-b"), 422, "INVALID_FIELDS", Some("eventId")));
+    }
     // A cursor of this list that names no claim: ["claims///","x"]
     cases.push(get(list, &format!("{list}?cursor=WyJjbGFpbXMvLy8iLCJ4Il0"), 400, "BAD_CURSOR", None));
     for (filter, field) in [("status=SOON", "status"), ("eventId=a-b", "eventId"), ("userId=a%2Fb", "userId")]
@@ -151,7 +157,7 @@ pub(super) fn coupon_cases() -> Vec<Case> {
     // A cursor of this list that names no user coupon: ["me/coupons","x"]
     let cursor = "/v1/me/coupons?cursor=WyJtZS9jb3Vwb25zIiwieCJd";
     cases.push(get("/v1/me/coupons", cursor, 400, "BAD_CURSOR", None));
-    for route in [one, holders] {
+    for route in [one, holders, "/v1/coupons/{couponId}"] {
         cases.extend(missing("GET", route, "COUPON_NOT_FOUND"));
     }
     let create = ("POST", list);
@@ -325,5 +331,73 @@ pub(super) fn wallet_cases() -> Vec<Case> {
     }
     cases.extend(lists("/v1/me/accounts", "/v1/me/accounts"));
     cases.extend(lists("/v1/accounts/{accountId}/entries", "/v1/accounts/1/entries"));
+    cases
+}
+
+pub(super) fn session_cases() -> Vec<Case> {
+    let begin = ("POST", "/v1/session");
+    let mut cases = bodies(begin, begin.1);
+    for odd in [json!({}), json!({"token": null}), json!({"token": 5}), json!({"token": ["a.b.c"]})] {
+        cases.push(send(begin, begin.1, odd, NOT_ACCEPTABLE, Some("token")));
+    }
+    for odd in ["", "x", "x.y.z", "a.b.c; Path=/evil", "\r\nSet-Cookie: a=b", &"x".repeat(9_000)] {
+        cases.push(send(begin, begin.1, json!({"token": odd}), (401, "TOKEN_INVALID"), None));
+    }
+    cases.push(get("/v1/session", "/v1/session/", 404, "NOT_FOUND", None));
+    cases.push(send(("DELETE", "/v1/session"), "/v1/session/", "", (404, "NOT_FOUND"), None));
+    cases
+}
+
+pub(super) fn console_cases() -> Vec<Case> {
+    let search = "/v1/admin/search";
+    let mut cases = Vec::new();
+    for odd in ["", "?q=", "?q=%20", "?q=a%00b", &format!("?q={}", "x".repeat(256))] {
+        cases.push(get(search, &format!("{search}{odd}"), 422, "INVALID_FIELDS", Some("q")));
+    }
+    cases.push(get(search, "/v1/admin/search?q=%FF", 400, "BAD_REQUEST", None));
+    for route in ["/v1/admin/users", "/v1/admin/accounts", "/v1/admin/allocations/retries"] {
+        cases.extend(lists(route, route));
+    }
+    cases.push(get("/v1/admin/users", "/v1/admin/users?status=GONE", 422, "INVALID_FIELDS", Some("status")));
+    let owner = "/v1/admin/accounts?ownerId=a%2Fb";
+    cases.push(get("/v1/admin/accounts", owner, 422, "INVALID_FIELDS", Some("ownerId")));
+    for route in ["/v1/admin/users/{userId}/requests", "/v1/admin/users/{userId}/coupons"] {
+        cases.extend(lists(route, &at(route, "u-1")));
+        cases.push(get(route, &at(route, "a%23b"), 404, "USER_NOT_FOUND", None));
+        cases.push(get(route, &at(route, "%FF"), 400, "BAD_REQUEST", None));
+    }
+    let why = "/v1/admin/events/{eventId}/users/{userId}";
+    for (event, user, status, code) in [
+        ("nope", "u-1", 404, "EVENT_NOT_FOUND"),
+        ("a-b", "u-1", 404, "EVENT_NOT_FOUND"),
+        ("there", "a%23b", 404, "USER_NOT_FOUND"),
+        ("%FF", "u-1", 400, "BAD_REQUEST"),
+    ] {
+        cases.push(get(why, &why.replace("{eventId}", event).replace("{userId}", user), status, code, None));
+    }
+    let count = "/v1/admin/allocations/count";
+    for (query, field) in [
+        ("status=LOST", "status"),
+        ("status=SUCCESS", "status"),
+        ("eventId=a-b", "eventId"),
+        ("memberId=a%2Fb", "memberId"),
+    ] {
+        cases.push(get(count, &format!("{count}?{query}"), 422, "INVALID_FIELDS", Some(field)));
+    }
+    let cancel = ("POST", "/v1/admin/allocations/cancel");
+    cases.extend(bodies(cancel, cancel.1));
+    for (body, field) in [
+        (json!({}), "note"),
+        (json!({"note": " "}), "note"),
+        (json!({"note": 5}), "note"),
+        (json!({"note": "x".repeat(501)}), "note"),
+        (json!({"note": "x", "status": "SUCCESS"}), "status"),
+        (json!({"note": "x", "eventId": "a-b"}), "eventId"),
+        (json!({"note": "x", "memberId": "a/b"}), "memberId"),
+    ] {
+        cases.push(send(cancel, cancel.1, body, NOT_ACCEPTABLE, Some(field)));
+    }
+    let events = "/v1/admin/events";
+    cases.push(get(events, "/v1/admin/events?type=RAFFLE", 422, "INVALID_FIELDS", Some("type")));
     cases
 }

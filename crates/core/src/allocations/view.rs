@@ -135,31 +135,51 @@ pub struct AllocationFilter {
     pub member_id: Option<UserId>,
 }
 
-/// What an operator sends to have many tried again.
+/// What an operator sends to have many tried again, or cancelled.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RetryBody {
-    /// `FAILED` unless set; `PENDING` is the other that can be retried.
+    /// `FAILED` unless set; `PENDING` is the other that can be retried or cancelled.
     status: Option<AllocationStatus>,
     event_id: Option<String>,
     member_id: Option<String>,
+    /// Why, for the audit log; needed to cancel.
+    note: Option<String>,
 }
 
+/// What is wanted of many: which of them, and what for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bulk {
+    pub filter: AllocationFilter,
+    pub action: BulkAction,
+    pub note: Option<String>,
+}
+
+/// Of a note, in characters.
+const NOTE_MAX: usize = 500;
+
 impl RetryBody {
-    pub fn validate(self) -> Result<AllocationFilter, Rejection> {
+    pub fn validate(self, action: BulkAction) -> Result<Bulk, Rejection> {
         let mut errors = FieldErrors::default();
+        let note = self.note.as_deref().map(str::trim).filter(|note| !note.is_empty()).map(ToOwned::to_owned);
+        if note.as_ref().is_some_and(|note| note.chars().count() > NOTE_MAX || note.contains('\0')) {
+            errors.refuse("note", format!("must have at most {NOTE_MAX} characters, none of them NUL"));
+        }
+        if action == BulkAction::Cancel && note.is_none() {
+            errors.refuse("note", "must say why they are cancelled");
+        }
         let status = self.status.unwrap_or(AllocationStatus::Failed);
         if !matches!(status, AllocationStatus::Failed | AllocationStatus::Pending) {
-            errors.refuse("status", "must be FAILED or PENDING: no other can be retried");
+            errors.refuse("status", "must be FAILED or PENDING: no other can be retried or cancelled");
         }
         let event_id = self.event_id.and_then(|id| errors.check("eventId", EventId::parse(id)));
         let member_id = self.member_id.and_then(|id| errors.check("memberId", UserId::parse(id)));
         errors.into_result()?;
-        Ok(AllocationFilter { status: Some(status), event_id, member_id })
+        Ok(Bulk { filter: AllocationFilter { status: Some(status), event_id, member_id }, action, note })
     }
 }
 
-/// Many that are tried again, in the background.
+/// Many that are tried again, or cancelled, in the background.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RetryView {
@@ -167,7 +187,11 @@ pub struct RetryView {
     /// `RUNNING`, `DONE` or `STOPPED`.
     pub status: RetryStatus,
     pub filter: RetryFilter,
-    /// How many were looked at, and how many of them were set to be tried now.
+    /// What is done with each.
+    pub action: BulkAction,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// How many were looked at, and how many of them were set to be tried now, or cancelled.
     pub looked_at: i64,
     pub retried: i64,
     #[schema(value_type = i64)]
@@ -184,6 +208,22 @@ pub struct RetryFilter {
     pub event_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub member_id: Option<String>,
+}
+
+/// How many there are, as far as it was counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CountView {
+    pub count: i64,
+    /// Whether all were counted; otherwise there may be more.
+    pub complete: bool,
+}
+
+crate::named::named! {
+    BulkAction {
+        Retry "RETRY",
+        Cancel "CANCEL",
+    }
 }
 
 crate::named::named! {

@@ -47,6 +47,38 @@ impl CouponView {
     }
 }
 
+/// A coupon, for participants.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PublicCouponView {
+    pub coupon_id: String,
+    pub name: String,
+    pub total_quantity: i64,
+    pub remaining: i64,
+    pub per_user_limit: i64,
+    #[schema(value_type = i64)]
+    pub valid_from: Timestamp,
+    #[schema(value_type = i64)]
+    pub valid_until: Timestamp,
+    #[schema(value_type = Object)]
+    pub benefit: Value,
+}
+
+impl PublicCouponView {
+    pub fn of(coupon: &Coupon, issued: i64) -> Self {
+        Self {
+            coupon_id: coupon.id.to_string(),
+            name: coupon.name.clone(),
+            total_quantity: coupon.total_quantity,
+            remaining: coupon.total_quantity - issued,
+            per_user_limit: coupon.per_user_limit,
+            valid_from: coupon.valid_from,
+            valid_until: coupon.valid_until,
+            benefit: coupon.benefit.clone(),
+        }
+    }
+}
+
 /// A user's coupon.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

@@ -40,6 +40,20 @@ pub fn draw(odds: &Odds, number: impl FnMut() -> u64) -> Option<usize> {
     })
 }
 
+/// How many plays somebody has left now; none where nothing limits them.
+pub fn left(
+    before: Option<Standing>,
+    today: Day,
+    per_day: Option<i64>,
+    per_user: Option<i64>,
+) -> Option<i64> {
+    let (total, on_day) = before.map_or((0, 0), |standing| {
+        (standing.total, if standing.last_day >= today { standing.run } else { 0 })
+    });
+    let left = |limit: Option<i64>, played: i64| limit.map(|limit| (limit - played).max(0));
+    [left(per_day, on_day), left(per_user, total)].into_iter().flatten().min()
+}
+
 /// Where somebody stands after one more play, unless that is more than they have. A day that another server has begun
 /// before us has begun.
 pub fn play(
@@ -102,7 +116,7 @@ pub fn is_beyond_chance(chi_square: f64, degrees: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{below, chi_square, draw, is_beyond_chance, odds_at, play};
+    use super::{below, chi_square, draw, is_beyond_chance, left, odds_at, play};
     use crate::entries::{Day, Standing};
     use crate::events::settings::{Odds, Prize};
     use crate::time::Timestamp;
@@ -135,6 +149,24 @@ mod tests {
             (1 << 32) - 1,
             "a power of two has none left over"
         );
+    }
+
+    #[test]
+    fn how_many_plays_are_left() {
+        let stands = |last, total, run| Some(Standing { last_day: Day::from_number(last), total, run });
+        // Before, per day, per user; left on day 5.
+        for (before, per_day, per_user, expected) in [
+            (None, None, None, None),
+            (None, Some(3), Some(9), Some(3)),
+            (stands(5, 2, 2), Some(3), None, Some(1)),
+            (stands(4, 2, 2), Some(3), None, Some(3)),
+            (stands(6, 2, 2), Some(3), None, Some(1)),
+            (stands(4, 8, 3), Some(3), Some(9), Some(1)),
+            (stands(5, 9, 5), Some(3), Some(9), Some(0)),
+            (stands(5, 9, 5), None, None, None),
+        ] {
+            assert_eq!(left(before, Day::from_number(5), per_day, per_user), expected, "{before:?}");
+        }
     }
 
     #[test]

@@ -81,6 +81,20 @@ pub struct PlayView {
     pub allocation: Option<AllocationView>,
 }
 
+/// A user's plays of a game, a page of them, and how many they have left.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlaysView {
+    /// How many the user can play now; none where nothing limits it.
+    pub left: Option<i64>,
+    /// Plays in all.
+    pub total: i64,
+    /// The newest first.
+    pub items: Vec<PlayView>,
+    /// For the next page; `null` on the last one.
+    pub next_cursor: Option<String>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PrizeView {

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::page::{Page, PageRequest};
 use guerdon_core::claims::view::ClaimFilter;
 use guerdon_core::claims::{Claim, ClaimId};
-use guerdon_core::{ClaimKey, Code, Rejection, UserId};
+use guerdon_core::{ClaimKey, Code, EventId, Rejection, UserId};
 use guerdon_store::claims::Stored;
 use guerdon_store::claims::{self, listing};
 
@@ -47,9 +47,10 @@ impl Engine {
     pub async fn claims_of(
         &self,
         user: &UserId,
+        event_id: Option<EventId>,
         request: PageRequest<String>,
     ) -> Result<Page<Claim, String>, Failure> {
-        self.claims(ClaimFilter { user_id: Some(user.clone()), ..ClaimFilter::default() }, request).await
+        self.claims(ClaimFilter { user_id: Some(user.clone()), event_id, status: None }, request).await
     }
 }
 

@@ -5,10 +5,11 @@ use crate::engine::Engine;
 use crate::entropy::Entropy;
 use crate::failure::Failure;
 use crate::groups::by_key;
+use crate::page::{Page, PageRequest};
 use crate::requests::Intake;
 use crate::trace;
 use guerdon_core::allocations::{Allocation, key};
-use guerdon_core::entries::random::{draw, odds_at, play};
+use guerdon_core::entries::random::{draw, left, odds_at, play};
 use guerdon_core::entries::view::{OddsInForce, PlayNews};
 use guerdon_core::entries::{Day, Entry, Play, Standing};
 use guerdon_core::events::settings::Odds;
@@ -33,6 +34,15 @@ pub struct Played {
     pub allocation: Option<Allocation>,
 }
 
+/// Somebody's plays, and where they stand.
+#[derive(Clone, Debug)]
+pub struct Plays {
+    /// None where nothing limits them.
+    pub left: Option<i64>,
+    pub total: i64,
+    pub page: Page<Played, i64>,
+}
+
 impl Engine {
     /// Plays once for each key.
     pub async fn play(
@@ -45,6 +55,43 @@ impl Engine {
         let numbers = std::array::from_fn(|_| Entropy.number());
         let trace = trace::current();
         Ok(self.commit(PlayOnce { event_id, user_id, key, log_id, numbers, intake, trace }).await??)
+    }
+
+    /// A user's plays, the newest first.
+    pub async fn plays_of(
+        &self,
+        event_id: &EventId,
+        user_id: &UserId,
+        request: PageRequest<i64>,
+    ) -> Result<Plays, Failure> {
+        let event = self.public_event(event_id).await?;
+        let EventKind::Random { time_zone, per_day, per_user, .. } = &event.settings.kind else {
+            return Err(wrong_type().into());
+        };
+        let no_zone = || Fault::Inconsistent(format!("the time zone of {event_id} is unknown"));
+        let today = Day::of(self.now(), time_zone).ok_or_else(no_zone)?;
+        let (event_id, user_id) = (event_id.clone(), user_id.clone());
+        let (before, rows) = (request.after.unwrap_or(i64::MAX), request.rows());
+        let (standing, played) = self
+            .read(move |tx| {
+                let standing = entries::find_standing(tx, &event_id, &user_id)?;
+                let mut played = Vec::new();
+                for entry in entries::of_member(tx, &event_id, &user_id, before, rows)? {
+                    let Some(play) = entry.play.clone() else { continue };
+                    let allocation = match play.reward_id {
+                        Some(_) => listing::of_entry(tx, user_id.as_str(), entry.id)?.pop(),
+                        None => None,
+                    };
+                    played.push(Played { entry, play, duplicate: true, allocation });
+                }
+                Ok((standing, played))
+            })
+            .await?;
+        Ok(Plays {
+            left: left(standing, today, *per_day, *per_user),
+            total: standing.map_or(0, |standing| standing.total),
+            page: request.page(played, |played| played.entry.number),
+        })
     }
 
     /// The odds that are in force.

@@ -116,15 +116,20 @@ impl Engine {
         let _ = tokio::time::timeout(patience, line.changed()).await;
     }
 
-    /// A user's requests, the newest first.
+    /// A user's requests, the newest first; only the one at an event, where that is named.
     pub async fn requests_of(
         &self,
         user: &UserId,
+        event_id: Option<EventId>,
         request: PageRequest<(i64, String)>,
     ) -> Result<Page<ShownRequest, (i64, String)>, Failure> {
         let (user, intake, page) = (user.clone(), Arc::clone(self.intake()), request.clone());
         let found = self.read(move |tx| {
             let mut rows = requests::of_user(tx, &intake.index, &user, OF_USER_MAX)?;
+            if let Some(event_id) = &event_id {
+                let line = requests::find_line(tx, event_id)?.map(|line| line.event_key);
+                rows.retain(|row| Some(row.key.event_key()) == line);
+            }
             rows.sort_by_key(|row| std::cmp::Reverse((row.queued_at, row.id)));
             let after = page.after.as_ref();
             let place = |row: &RequestRow| (row.queued_at.as_millis(), row.id.to_string());

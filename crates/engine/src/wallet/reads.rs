@@ -47,6 +47,13 @@ impl Engine {
         Ok(request.page(found, |account| account.currency.to_string()))
     }
 
+    /// All accounts in the order of their numbers.
+    pub async fn all_accounts(&self, request: PageRequest<i64>) -> Result<Page<Account, i64>, Failure> {
+        let (after, rows) = (request.after.unwrap_or(i64::MIN), request.rows());
+        let found = self.read(move |tx| accounts::list(tx, after, rows)).await?;
+        Ok(request.page(found, |account| account.id.number()))
+    }
+
     /// An account's entries, the newest first, up to a time where one is given.
     pub async fn entries(
         &self,

@@ -45,7 +45,7 @@ async fn serve(settings: &Settings) -> Result<(), String> {
         urls: settings.gateway.upstreams.clone(),
         health_interval: settings.gateway.health_interval,
     };
-    let guard = Guard::new(settings.limits, settings.proxies.clone());
+    let guard = Guard::new(settings.limits, settings.proxies.clone(), listening.tls.is_some());
     let clock = Arc::new(Clock::new(settings.clock_offset_ms));
     let key = GatewayKey::new(secret);
     let gateway =

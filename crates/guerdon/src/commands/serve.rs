@@ -8,12 +8,27 @@ use guerdon_engine::{Clock, Engine, EngineMetrics, Outside};
 use guerdon_server::{App, GatewayKey, Guard, HttpMetrics, Identities, Trusted};
 use guerdon_store::{Silence, Store, StoreMetrics, StoreOptions};
 use prometheus_client::registry::Registry;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+/// A server that people can come to.
+pub(super) struct Open {
+    pub(super) address: SocketAddr,
+    pub(super) clock: Arc<Clock>,
+    /// Becomes true when the server is asked to stop.
+    pub(super) stopping: watch::Receiver<bool>,
+}
 
 pub(crate) fn run(settings: &Settings) -> ExitCode {
+    run_with(settings, |_| ())
+}
+
+/// Serves, and begins something of its own, on the server's runtime, once people can come.
+pub(super) fn run_with(settings: &Settings, begin: impl FnOnce(Open)) -> ExitCode {
     if let Err(reason) = start_log(settings) {
         return fail(&reason);
     }
@@ -35,13 +50,17 @@ pub(crate) fn run(settings: &Settings) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("cannot start: {error}")),
     };
-    match runtime.block_on(serve(settings, &silence)) {
+    match runtime.block_on(serve(settings, &silence, begin)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => fail(&reason),
     }
 }
 
-async fn serve(settings: &Settings, silence: &OnceLock<Silence>) -> Result<(), String> {
+async fn serve(
+    settings: &Settings,
+    silence: &OnceLock<Silence>,
+    begin: impl FnOnce(Open),
+) -> Result<(), String> {
     let listener = TcpListener::bind(settings.listen)
         .await
         .map_err(|error| format!("cannot listen on {}: {error}", settings.listen))?;
@@ -68,7 +87,7 @@ async fn serve(settings: &Settings, silence: &OnceLock<Silence>) -> Result<(), S
     let _ = silence.set(store.silence());
     let options = settings.engine;
     let engine_metrics = EngineMetrics::register(&mut registry);
-    let engine = Engine::start(store, clock, options, outside, engine_metrics)
+    let engine = Engine::start(store, Arc::clone(&clock), options, outside, engine_metrics)
         .await
         .map_err(|failure| failure.to_string())?;
     let identities = identities(settings, &mut registry).await?;
@@ -77,7 +96,7 @@ async fn serve(settings: &Settings, silence: &OnceLock<Silence>) -> Result<(), S
     let app = Arc::new(App {
         engine: Arc::clone(&engine),
         identities,
-        guard: Guard::new(settings.limits, settings.proxies.clone()),
+        guard: Guard::new(settings.limits, settings.proxies.clone(), listening.tls.is_some()),
         http: settings.http,
         metrics,
         registry,
@@ -87,6 +106,7 @@ async fn serve(settings: &Settings, silence: &OnceLock<Silence>) -> Result<(), S
 
     say(&format!("listening on {}://{address}", scheme(&listening)));
     tracing::info!(%address, database = %settings.database, "serving");
+    begin(Open { address, clock, stopping: listening.stopping.subscribe() });
     guerdon_server::serve(listener, listening, router, stop).await;
     engine.stop_delivering().await;
     engine.stop_publishing().await;

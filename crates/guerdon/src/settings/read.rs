@@ -41,18 +41,18 @@ impl Values {
         environment: impl Iterator<Item = (OsString, OsString)>,
         flags: Vec<(String, String, Source)>,
     ) -> Result<Self, SettingsError> {
-        let mut values = Self(BTreeMap::new());
-        for setting in SETTINGS {
-            if let Some(default) = setting.default
-                && !setting.key.contains('<')
-            {
-                values.0.insert(setting.key.into(), (default.into(), Source::Default));
-            }
-        }
+        let mut values = Self::defaults();
         for (key, text, source) in file.into_iter().chain(read_environment(environment)?).chain(flags) {
             values.set(key, text, source)?;
         }
         Ok(values)
+    }
+
+    fn defaults() -> Self {
+        let of_their_own = SETTINGS.iter().filter(|setting| !setting.key.contains('<'));
+        let defaults = of_their_own
+            .filter_map(|setting| Some((setting.key.into(), (setting.default?.into(), Source::Default))));
+        Self(defaults.collect())
     }
 
     fn set(&mut self, key: String, text: String, source: Source) -> Result<(), SettingsError> {

@@ -49,8 +49,14 @@ impl Forward<'_> {
     fn clean(&self, headers: &mut HeaderMap, length: usize) {
         strip_hops(headers);
         strip_identity(headers);
-        for name in [&SIGNATURE, &header::AUTHORIZATION, &header::FORWARDED, &header::EXPECT, &FORWARDED_FOR]
-        {
+        for name in [
+            &SIGNATURE,
+            &header::AUTHORIZATION,
+            &header::COOKIE,
+            &header::FORWARDED,
+            &header::EXPECT,
+            &FORWARDED_FOR,
+        ] {
             headers.remove(name);
         }
         if let Some(value) = self.client.and_then(|client| HeaderValue::from_str(&client.to_string()).ok()) {

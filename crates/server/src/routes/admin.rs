@@ -9,5 +9,6 @@ pub(crate) mod coupons;
 pub(crate) mod events;
 pub(crate) mod outbox;
 pub(crate) mod requests;
+pub(crate) mod search;
 pub(crate) mod user_coupons;
 pub(crate) mod users;

@@ -1,3 +1,4 @@
 //! `/v1/coupons`
 
+pub(crate) mod get;
 pub(crate) mod issue;

@@ -2,9 +2,10 @@
 
 use super::{allocation, allocation_columns};
 use crate::fault::Fault;
-use crate::param::Param;
+use crate::param::{Param, Row};
 use crate::statement::statements;
 use crate::tx::Tx;
+use guerdon_core::EventId;
 use guerdon_core::allocations::view::AllocationFilter;
 use guerdon_core::allocations::{Allocation, AllocationId, AllocationStatus};
 use guerdon_core::requests::RequestId;
@@ -24,6 +25,18 @@ macro_rules! list {
 
 statements! {
     ONE = concat!("SELECT ", allocation_columns!(), " FROM event_reward_allocation WHERE allocation_id = $1");
+    BY_KEY = concat!("SELECT ", allocation_columns!(), " FROM event_reward_allocation WHERE idempotency_key = $1");
+    COUNT_OPEN = "SELECT CAST(COALESCE(SUM(CASE WHEN o.reward_status = $2 THEN 1 ELSE 0 END), 0) AS BIGINT), COUNT(*) FROM (
+        SELECT reward_status FROM event_reward_allocation
+        WHERE reward_status <> 'SUCCESS' AND reward_status <> 'CANCELLED' ORDER BY allocation_id LIMIT $1) o";
+    COUNT_OPEN_OF_EVENT = "SELECT CAST(COALESCE(SUM(CASE WHEN o.reward_status = $2 THEN 1 ELSE 0 END), 0) AS BIGINT), COUNT(*)
+        FROM (SELECT reward_status FROM event_reward_allocation
+        WHERE event_id = $3 AND reward_status <> 'SUCCESS' AND reward_status <> 'CANCELLED'
+        ORDER BY allocation_id LIMIT $1) o";
+    COUNT_OF_MEMBER = "SELECT CAST(COALESCE(SUM(CASE WHEN o.reward_status = $2 AND ($4 = '' OR o.event_id = $4)
+            THEN 1 ELSE 0 END), 0) AS BIGINT), COUNT(*)
+        FROM (SELECT reward_status, event_id FROM event_reward_allocation WHERE member_id = $3
+        ORDER BY allocation_id LIMIT $1) o";
     ALL = list!("1 = 1");
     OPEN = list!("reward_status <> 'SUCCESS' AND reward_status <> 'CANCELLED'");
     OF_EVENT = list!("event_id = $4");
@@ -73,6 +86,34 @@ fn params<'a>(filter: &'a AllocationFilter, place: &'a AllocationId, limit: i64)
         filter.event_id.as_ref().map_or("", |id| id.as_str()).into(),
         filter.member_id.as_ref().map_or("", |id| id.as_str()).into(),
     ]
+}
+
+/// By the key that it is delivered under.
+pub fn by_key(tx: &mut Tx<'_>, key: &str) -> Result<Option<Allocation>, Fault> {
+    tx.query_one(&BY_KEY, &[key.into()], allocation)
+}
+
+/// How many of the first so many that are open stand there, and how many were looked at.
+pub fn count_open(
+    tx: &mut Tx<'_>,
+    filter: &AllocationFilter,
+    status: AllocationStatus,
+    most: i64,
+) -> Result<(i64, i64), Fault> {
+    let status = status.as_str();
+    let event = filter.event_id.as_ref().map(EventId::as_str);
+    let read = |row: &Row<'_>| Ok((row.int(0)?, row.int(1)?));
+    let found = match (&filter.member_id, event) {
+        (Some(member), event) => {
+            let params = [most.into(), status.into(), member.as_str().into(), event.unwrap_or("").into()];
+            tx.query_one(&COUNT_OF_MEMBER, &params, read)?
+        }
+        (None, Some(event)) => {
+            tx.query_one(&COUNT_OPEN_OF_EVENT, &[most.into(), status.into(), event.into()], read)?
+        }
+        (None, None) => tx.query_one(&COUNT_OPEN, &[most.into(), status.into()], read)?,
+    };
+    Ok(found.unwrap_or((0, 0)))
 }
 
 /// Open allocations after one, held until the transaction ends.

@@ -32,6 +32,7 @@ statements! {
         postgres: concat!(account_select!(), "WHERE (a.owner_id, a.currency) IN
         (SELECT owner, currency FROM unnest(CAST($1 AS TEXT[]), CAST($2 AS TEXT[])) AS row (owner, currency))");
     LIST_OWNED = concat!(account_select!(), "WHERE a.owner_id = $1 AND a.currency > $2 ORDER BY a.currency LIMIT $3");
+    LIST = concat!(account_select!(), "WHERE a.account_id > $1 ORDER BY a.account_id LIMIT $2");
     BOOKS = concat!("SELECT ", book_columns!(), " FROM core.account WHERE account_id = $1"),
         postgres: concat!("SELECT ", book_columns!(), " FROM core.account WHERE account_id = ANY(CAST($1 AS BIGINT[]))");
     LOCK_BOOKS = concat!("SELECT ", book_columns!(), " FROM core.account WHERE account_id = $1"),
@@ -112,6 +113,11 @@ pub fn find_many_owned(tx: &mut Tx<'_>, wanted: &[(&str, Currency)]) -> Result<V
 /// The accounts of a user, by currency, after one.
 pub fn of_owner(tx: &mut Tx<'_>, owner: &UserId, after: &str, limit: i64) -> Result<Vec<Account>, Fault> {
     tx.query(&LIST_OWNED, &[owner.as_str().into(), after.into(), limit.into()], account)
+}
+
+/// All accounts in the order of their numbers, after the given one.
+pub fn list(tx: &mut Tx<'_>, after: i64, limit: i64) -> Result<Vec<Account>, Fault> {
+    tx.query(&LIST, &[after.into(), limit.into()], account)
 }
 
 pub fn currency(tx: &mut Tx<'_>, currency: &Currency) -> Result<Option<CurrencyAt>, Fault> {

@@ -2,3 +2,4 @@
 
 pub(crate) mod create;
 pub(crate) mod deposit;
+pub(crate) mod list;

@@ -11,6 +11,7 @@ pub(crate) mod patch;
 pub(crate) mod requests;
 pub(crate) mod stream;
 pub(crate) mod summary;
+pub(crate) mod users;
 
 use crate::app::App;
 use crate::identity::{Caller, Operate};

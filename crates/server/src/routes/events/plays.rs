@@ -1,42 +1,22 @@
-use crate::app::App;
-use crate::identity::{Caller, Participate};
-use crate::json;
-use crate::once::Key;
-use crate::path::Id;
-use crate::problem::Problem;
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use guerdon_core::EventId;
+//! `/v1/events/{eventId}/plays`
+
+pub(crate) mod create;
+pub(crate) mod list;
+
 use guerdon_core::allocations::view::AllocationView;
 use guerdon_core::entries::view::{PlayView, PrizeView};
-use std::sync::Arc;
+use guerdon_core::{EventId, UserId};
+use guerdon_engine::Played;
 
-/// Plays once for each key; the same key again shows the same play, and draws nothing.
-#[utoipa::path(
-    post, path = "/v1/events/{eventId}/plays", tag = "Entries", operation_id = "play",
-    params(
-        ("eventId" = String, Path),
-        ("Idempotency-Key" = String, Header, description = "Of the caller's choice: 1 to 128 visible ASCII characters")
-    ),
-    responses((status = 201, body = PlayView))
-)]
-pub(crate) async fn handle(
-    State(app): State<Arc<App>>,
-    caller: Caller<Participate>,
-    Id(event_id): Id<EventId>,
-    Key(key): Key,
-) -> Result<Response, Problem> {
-    let played = app.engine.play(event_id.clone(), caller.user_id().clone(), key).await;
-    let played = played.map_err(|failure| Problem::from(failure).with_key_advice())?;
-    let view = PlayView {
+/// How a play reads to whoever made it.
+fn view(played: Played, event_id: &EventId, user_id: &UserId) -> PlayView {
+    PlayView {
         log_id: played.entry.id.to_string(),
         event_id: event_id.to_string(),
-        user_id: caller.user_id().to_string(),
+        user_id: user_id.to_string(),
         prize: PrizeView { reward_id: played.play.reward_id.map(String::from) },
         odds_version: played.play.odds_version,
         played_at: played.entry.at,
         allocation: played.allocation.as_ref().map(AllocationView::public),
-    };
-    Ok((StatusCode::CREATED, json::answer(&view)).into_response())
+    }
 }

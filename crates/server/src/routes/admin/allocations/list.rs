@@ -24,11 +24,7 @@ pub(crate) async fn handle(
     _caller: Caller<Inspect>,
     query: ListQuery,
 ) -> Result<Json<List<AllocationView>>, Problem> {
-    let filter = AllocationFilter {
-        status: query.one_of("status", AllocationStatus::parse)?,
-        event_id: query.one_of("eventId", |text| EventId::parse(text).ok())?,
-        member_id: query.one_of("memberId", |text| UserId::parse(text).ok())?,
-    };
+    let filter = filter(&query)?;
     // A cursor is good for the list that it was given out with.
     let text = |part: Option<&str>| part.unwrap_or_default().to_owned();
     let name = format!(
@@ -39,4 +35,13 @@ pub(crate) async fn handle(
     );
     let page = app.engine.allocations(filter, query.page(&name)?).await?;
     Ok(Json(List::of(&name, page, |row| AllocationView::of(&row))))
+}
+
+/// Which of them a query names.
+pub(super) fn filter(query: &ListQuery) -> Result<AllocationFilter, Problem> {
+    Ok(AllocationFilter {
+        status: query.one_of("status", AllocationStatus::parse)?,
+        event_id: query.one_of("eventId", |text| EventId::parse(text).ok())?,
+        member_id: query.one_of("memberId", |text| UserId::parse(text).ok())?,
+    })
 }

@@ -1,4 +1,5 @@
 //! `/v1/admin/allocations/retries`
 
 pub(crate) mod get;
+pub(crate) mod list;
 pub(crate) mod stop;

@@ -5,7 +5,7 @@ use crate::problem::Problem;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use guerdon_core::allocations::view::{RetryBody, RetryView};
+use guerdon_core::allocations::view::{BulkAction, RetryBody, RetryView};
 use std::sync::Arc;
 
 /// Has all deliveries tried again that match, in the background; `Location` tells of its progress.
@@ -19,7 +19,7 @@ pub(crate) async fn handle(
     caller: Caller<Operate>,
     json::Json(body): json::Json<RetryBody>,
 ) -> Result<Response, Problem> {
-    let view = app.engine.retry_allocations(caller.actor(), body.validate()?).await?;
+    let view = app.engine.change_allocations(caller.actor(), body.validate(BulkAction::Retry)?).await?;
     let location = format!("/v1/admin/allocations/retries/{}", view.retry_id);
     Ok((StatusCode::ACCEPTED, [(header::LOCATION, location)], json::answer(&view)).into_response())
 }

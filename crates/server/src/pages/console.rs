@@ -1,0 +1,25 @@
+//! The operators' console.
+
+super::assets! {
+    "console/app.js"
+    "console/console.css"
+    "console/frame.js"
+    "console/index.html"
+    "console/marks.js"
+    "console/pages/accounts.js"
+    "console/pages/allocations.js"
+    "console/pages/audit.js"
+    "console/pages/claims.js"
+    "console/pages/coupons.js"
+    "console/pages/event-form.js"
+    "console/pages/event.js"
+    "console/pages/events.js"
+    "console/pages/outbox.js"
+    "console/pages/request.js"
+    "console/pages/search.js"
+    "console/pages/users.js"
+    "console/pages/why.js"
+    "console/sign-in.js"
+    "console/words.en.js"
+    "console/words.ko.js"
+}

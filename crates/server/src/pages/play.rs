@@ -1,0 +1,26 @@
+//! The participants' page.
+
+super::assets! {
+    "play/app.js"
+    "play/attendance.js"
+    "play/calls.js"
+    "play/claim.js"
+    "play/clock.js"
+    "play/coupons.js"
+    "play/draw.js"
+    "play/event.js"
+    "play/game.js"
+    "play/history.js"
+    "play/home.js"
+    "play/index.html"
+    "play/line.js"
+    "play/pictures.js"
+    "play/pieces.js"
+    "play/play.css"
+    "play/points.js"
+    "play/rewards.js"
+    "play/sign-in.js"
+    "play/trouble.js"
+    "play/words.en.js"
+    "play/words.ko.js"
+}

@@ -1,0 +1,135 @@
+// What every test of a page stands on: the built binary on a store of its own, and a real browser.
+
+import { spawn } from "node:child_process";
+import { createHmac } from "node:crypto";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+
+const HERE = dirname(fileURLToPath(import.meta.url));
+const BINARY = resolve(process.env.GUERDON_BINARY ?? join(HERE, "../../target/debug/guerdon"));
+const SECRET = "a-secret-of-the-browser-tests-that-is-long-enough";
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+
+const base64url = (value) => Buffer.from(value).toString("base64url");
+
+/** A token with exactly these claims; an hour long unless they say otherwise. */
+export function token(user, roles, more = {}) {
+  const claims = { sub: user, roles: [roles].flat(), exp: Math.floor(Date.now() / 1_000) + 3_600, ...more };
+  const signed = `${base64url(JSON.stringify({ alg: "HS256", typ: "JWT" }))}.${base64url(JSON.stringify(claims))}`;
+  return `${signed}.${createHmac("sha256", SECRET).update(signed).digest("base64url")}`;
+}
+
+/** Starts the server; `settings` are environment variables. */
+export async function startServer(settings = {}) {
+  const folder = await mkdtemp(join(tmpdir(), "guerdon-browser-"));
+  const child = spawn(BINARY, ["serve"], {
+    cwd: folder,
+    env: { PATH: process.env.PATH, GUERDON_LISTEN: "127.0.0.1:0", GUERDON_DATABASE: `sqlite:${join(folder, "test.db")}`, GUERDON_AUTH__SECRET: SECRET, ...settings },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let log = "";
+  child.stderr.on("data", (text) => { log = (log + text).slice(-20_000); });
+  const ended = new Promise((done) => { child.on("exit", done); });
+  const first = createInterface({ input: child.stdout })[Symbol.asyncIterator]().next();
+  const line = await Promise.race([first, ended.then(() => ({ value: "" }))]);
+  const address = /^listening on (\S+)$/.exec(line.value ?? "")?.[1];
+  if (!address) throw new Error(`the server did not start: ${log}`);
+  return {
+    address,
+    log: () => log,
+    api: (user, roles) => api(address, token(user, roles)),
+    async stop() {
+      child.kill("SIGTERM");
+      await ended;
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Calls of the API as a program makes them. */
+function api(address, bearer) {
+  async function call(method, path, body, headers = {}) {
+    const response = await fetch(address + path, {
+      method,
+      headers: { authorization: `Bearer ${bearer}`, ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+    const text = await response.text();
+    let json = null;
+    try { json = JSON.parse(text); } catch { /* not everything is JSON */ }
+    return { status: response.status, json, text };
+  }
+  async function good(method, path, body, headers) {
+    const answer = await call(method, path, body, headers);
+    if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`);
+    return answer.json;
+  }
+  return {
+    call,
+    get: (path) => good("GET", path),
+    post: (path, body = {}, headers = {}) => good("POST", path, body, headers),
+    put: (path, body) => good("PUT", path, body),
+  };
+}
+
+/** As root it has no sandbox of its own. */
+export function startBrowser() {
+  return chromium.launch({
+    executablePath: CHROMIUM,
+    headless: true,
+    args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+  });
+}
+
+/**
+ * A page in a browser of its own kind (language, width, colours). Whatever it complains about is kept in `complaints`:
+ * errors on the console, exceptions, and violations of the content security policy.
+ */
+export async function openPage(browser, server, { language = "en-GB", width = 1280, height = 900, dark = false } = {}) {
+  const context = await browser.newContext({
+    baseURL: server.address, locale: language, timezoneId: "Asia/Seoul", viewport: { width, height }, colorScheme: dark ? "dark" : "light", reducedMotion: "reduce",
+  });
+  const page = await context.newPage();
+  page.setDefaultTimeout(20_000);
+  const complaints = [];
+  page.on("pageerror", (error) => complaints.push(`exception: ${error.message}`));
+  page.on("console", (message) => {
+    if (message.type() === "error") complaints.push(`console: ${message.text()} ${message.location().url ?? ""}`);
+  });
+  page.on("request", (request) => {
+    if (!request.url().startsWith(server.address) && !request.url().startsWith("data:")) complaints.push(`outside: ${request.url()}`);
+  });
+  return { page, context, complaints };
+}
+
+/** Signs in as a person does who clicks on a link. */
+export async function signIn(page, path, user, roles, more) {
+  await page.goto(`${path}#token=${token(user, roles, more)}`);
+}
+
+/** Nothing on the page is wider than the screen. */
+export async function overflow(page) {
+  return page.evaluate(() => {
+    const width = document.documentElement.clientWidth;
+    if (document.documentElement.scrollWidth <= width) return [];
+    const wide = [...document.body.querySelectorAll("*")].filter((element) => element.getBoundingClientRect().right > width + 1);
+    return wide.slice(0, 5).map((element) => `${element.tagName.toLowerCase()}.${element.className}`);
+  });
+}
+
+const AXE = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** What axe-core finds that is serious or critical. */
+export async function axe(page) {
+  // By the debugger's way, which the page's policy does not concern.
+  await page.evaluate(`${AXE}; undefined`);
+  const found = await page.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));
+  return found.violations
+    .filter((violation) => violation.impact === "serious" || violation.impact === "critical")
+    .map((violation) => `${violation.id}: ${violation.nodes.map((node) => node.target.join(" ")).slice(0, 4).join(" | ")}`);
+}
