@@ -25,7 +25,7 @@ pub(crate) async fn handle(
     query: ListQuery,
 ) -> Result<Json<List<RequestView>>, Problem> {
     let name = format!("admin/users/{user}/requests");
-    let page = app.engine.requests_of(&user, query.page(&name)?).await?;
+    let page = app.engine.requests_of(&user, None, query.page(&name)?).await?;
     let now = app.engine.now();
     Ok(Json(List::of(&name, page, |shown| shown.view(now))))
 }
