@@ -35,7 +35,7 @@ macro_rules! assets {
             &[$(($path, include_bytes!(concat!("../../assets/", $path)))),+];
     };
 }
-pub(self) use assets;
+use assets;
 
 const ASSETS: [&[Asset]; 3] = [base::ASSETS, console::ASSETS, play::ASSETS];
 
