@@ -378,6 +378,11 @@ pub(super) fn console_cases() -> Vec<Case> {
     ] {
         cases.push(get(count, &format!("{count}?{query}"), 422, "INVALID_FIELDS", Some(field)));
     }
+    let message = "/v1/admin/outbox/{eventId}";
+    for id in ["nope", "%00", "018bcfe5-6800-7001-8000-000000000001"] {
+        cases.push(get(message, &message.replace("{eventId}", id), 404, "MESSAGE_NOT_FOUND", None));
+    }
+    cases.push(get(message, "/v1/admin/outbox/%FF", 400, "BAD_REQUEST", None));
     let cancel = ("POST", "/v1/admin/allocations/cancel");
     cases.extend(bodies(cancel, cancel.1));
     for (body, field) in [

@@ -91,9 +91,9 @@ function notOpenYet() {
 
 /** A figure that is changed in place. */
 function figure(name, key) {
-  const value = h("dd", { data: { figure: key } }, "–");
+  const value = h("span", { data: { figure: key } }, "–");
   const under = h("small", {});
-  return { element: h("div", { class: "figure" }, h("dt", {}, name), value, under), set: (text, more = "") => {
+  return { element: h("div", { class: "figure" }, h("dt", {}, name), h("dd", {}, value, under)), set: (text, more = "") => {
     value.textContent = text;
     under.textContent = more;
   } };
