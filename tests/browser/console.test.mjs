@@ -299,6 +299,18 @@ test("an auditor sees everything and can change nothing", { timeout: 180_000 }, 
   await context.close();
 });
 
+test("whoever is not signed in is asked to, and nothing complains", { timeout: 60_000 }, async () => {
+  for (const width of [1280, 360]) {
+    const { page, context, complaints } = await openPage(browser, server, { width });
+    await page.goto("/console#/events/drop");
+    await page.waitForSelector("h1:has-text('Sign in')");
+    assert.deepEqual(await axe(page), []);
+    assert.deepEqual(await overflow(page), []);
+    assert.deepEqual(complaints, []);
+    await context.close();
+  }
+});
+
 test("a user is refused, and signs out", { timeout: 60_000 }, async () => {
   const { page, context, complaints } = await openPage(browser, server);
   await signIn(page, "/console", "ann", "USER");

@@ -150,7 +150,9 @@ function liveLine(event, path, signal) {
   rate.set("0", t("live.perSecond"));
   rateChart.push(0);
   follow(`${path}/stream`, {
-    signal, on: { summary: show },
+    signal, on: { summary: show }, whileHidden: false,
+    // Perhaps the session has ended: a call tells, and leads to signing in.
+    failed: (times) => times % 4 === 3 && api.get("/v1/session").catch(() => {}),
     state: (name) => {
       state.dataset.stream = name;
       state.textContent = t(`live.${name}`);
