@@ -1,9 +1,9 @@
 //! CloudEvents: what we seal is opened as what it was, and what others seal is bounded.
 
 use crate::{lines, says_why};
-use guerdon_core::Timestamp;
 use guerdon_core::outbox::envelope::{Received, open, seal};
 use guerdon_core::outbox::{Message, MessageId};
+use guerdon_core::{Timestamp, Trace};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn opened(received: &Received) {
     let again = json!({
         "specversion": "1.0", "id": received.id, "source": received.source, "type": received.event_type,
         "subject": received.subject, "aggregatetype": received.aggregate_type,
-        "sequence": received.sequence.to_string(),
+        "sequence": received.sequence.to_string(), "traceparent": received.trace,
     });
     let mut again = again.to_string();
     again.insert_str(again.len() - 1, &format!(",\"data\":{data}"));
@@ -45,6 +45,7 @@ fn sealed([source, kind, aggregate, sequence, time, payload]: [&str; 6]) {
         payload: payload.into(),
         created_at: Timestamp::from_millis(time.parse().unwrap_or(0)),
         attempts: 0,
+        trace: Trace::parse(source),
     };
     let sealed = match seal(&message, source) {
         Ok(sealed) => sealed,
@@ -61,6 +62,7 @@ fn sealed([source, kind, aggregate, sequence, time, payload]: [&str; 6]) {
             assert_eq!(received.id, message.id.to_string());
             assert_eq!((received.source.as_str(), received.event_type.as_str()), (source, kind));
             assert_eq!((received.subject.as_str(), received.sequence), (aggregate, message.sequence));
+            assert_eq!(received.trace, message.trace);
             assert_eq!(received.data, payload.trim_matches([' ', '\n', '\r', '\t']));
         }
         Err(reason) => assert!(!named(source) || !named(kind) || aggregate.contains('\0'), "{reason}"),

@@ -18,6 +18,7 @@ mod provider_keys;
 mod proxies;
 mod settings;
 mod tokens;
+mod traces;
 mod webhooks;
 
 /// Takes any bytes; panics where what it looks at breaks its promise.
@@ -42,6 +43,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("proxies", proxies::hold),
     ("settings", settings::hold),
     ("tokens", tokens::hold),
+    ("traces", traces::hold),
     ("webhooks", webhooks::hold),
 ];
 
