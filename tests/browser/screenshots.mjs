@@ -50,7 +50,7 @@ try {
   await shot("console-event", "/events/spring_drop", {}, async (page) => {
     await page.waitForSelector("[data-stream=live]");
     let user = 0;
-    for (const wave of [4, 16, 38, 60, 44, 30, 52, 26, 12, 5]) {
+    for (const wave of [2, 6, 14, 22, 31, 26, 34, 21, 17, 24, 15, 19, 11, 13, 8, 9, 5, 6, 3, 1]) {
       await apply(server, user, wave);
       user += wave;
       const before = await page.$eval(".chart-box", (chart) => Number(chart.dataset.points));

@@ -24,29 +24,49 @@ export function token(user, roles, more = {}) {
   return `${signed}.${createHmac("sha256", SECRET).update(signed).digest("base64url")}`;
 }
 
-/** Starts the server; `settings` are environment variables. */
-export async function startServer(settings = {}) {
-  const folder = await mkdtemp(join(tmpdir(), "guerdon-browser-"));
-  const child = spawn(BINARY, ["serve"], {
-    cwd: folder,
-    env: { PATH: process.env.PATH, GUERDON_LISTEN: "127.0.0.1:0", GUERDON_DATABASE: `sqlite:${join(folder, "test.db")}`, GUERDON_AUTH__SECRET: SECRET, ...settings },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+/** Starts the binary and waits for the line that says where it listens. */
+async function start(command, options) {
+  const child = spawn(BINARY, command, { ...options, stdio: ["ignore", "pipe", "pipe"] });
   let log = "";
   child.stderr.on("data", (text) => { log = (log + text).slice(-20_000); });
   const ended = new Promise((done) => { child.on("exit", done); });
   const first = createInterface({ input: child.stdout })[Symbol.asyncIterator]().next();
   const line = await Promise.race([first, ended.then(() => ({ value: "" }))]);
   const address = /^listening on (\S+)$/.exec(line.value ?? "")?.[1];
-  if (!address) throw new Error(`the server did not start: ${log}`);
+  if (!address) throw new Error(`${command[0]} did not start: ${log}`);
   return {
     address,
     log: () => log,
-    api: (user, roles) => api(address, token(user, roles)),
     async stop() {
       child.kill("SIGTERM");
       await ended;
+    },
+  };
+}
+
+/** Starts the server; `settings` are environment variables. */
+export async function startServer(settings = {}) {
+  const folder = await mkdtemp(join(tmpdir(), "guerdon-browser-"));
+  const env = { PATH: process.env.PATH, GUERDON_LISTEN: "127.0.0.1:0", GUERDON_DATABASE: `sqlite:${join(folder, "test.db")}`, GUERDON_AUTH__SECRET: SECRET, ...settings };
+  const server = await start(["serve"], { cwd: folder, env });
+  return {
+    ...server,
+    api: (user, roles) => api(server.address, token(user, roles)),
+    async stop() {
+      await server.stop();
       await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The product's own simulator of a provider; `faults` tells it how to fail from now on. */
+export async function startPartners() {
+  const partners = await start(["dev", "partners", "--listen", "127.0.0.1:0"], {});
+  return {
+    ...partners,
+    async faults(faults) {
+      const answer = await fetch(`${partners.address}/faults`, { method: "PUT", headers: { "content-type": "application/json" }, body: JSON.stringify(faults) });
+      if (!answer.ok) throw new Error(await answer.text());
     },
   };
 }
@@ -132,4 +152,15 @@ export async function axe(page) {
   return found.violations
     .filter((violation) => violation.impact === "serious" || violation.impact === "critical")
     .map((violation) => `${violation.id}: ${violation.nodes.map((node) => node.target.join(" ")).slice(0, 4).join(" | ")}`);
+}
+
+/** Waits for a look to find something, with a deadline. */
+export async function until(look, limit = 20_000) {
+  const deadline = Date.now() + limit;
+  for (;;) {
+    const found = await look();
+    if (found) return found;
+    if (Date.now() > deadline) throw new Error(`it did not come about: ${look}`);
+    await new Promise((next) => { setImmediate(next); });
+  }
 }

@@ -101,6 +101,17 @@ struct Tally {
     lost: usize,
 }
 
+impl Tally {
+    const fn verdict(&self) -> Verdict {
+        match self {
+            Self { waiting: 1.., .. } => Verdict::OnItsWay,
+            Self { granted: 1.., lost: 0, .. } => Verdict::Got,
+            Self { granted: 1.., .. } => Verdict::PartlyGot,
+            _ => Verdict::NotGot,
+        }
+    }
+}
+
 pub fn explain(facts: &Facts<'_>) -> (Verdict, Vec<Reason>) {
     let mut reasons = Vec::new();
     let mut tally = Tally::default();
@@ -127,13 +138,7 @@ pub fn explain(facts: &Facts<'_>) -> (Verdict, Vec<Reason>) {
     if facts.event.status() == EventStatus::Cancelled {
         reasons.extend(of_event(facts));
     }
-    let verdict = match tally {
-        Tally { waiting: 1.., .. } => Verdict::OnItsWay,
-        Tally { granted: 1.., lost: 0, .. } => Verdict::Got,
-        Tally { granted: 1.., .. } => Verdict::PartlyGot,
-        _ => Verdict::NotGot,
-    };
-    (verdict, reasons)
+    (tally.verdict(), reasons)
 }
 
 fn reason(code: ReasonCode, facts: Value) -> Reason {
@@ -264,4 +269,69 @@ fn of_allocation(allocation: &AllocationView, tally: &mut Tally) -> Reason {
         "errorCode": allocation.error_code, "errorMessage": allocation.error_message,
         "transactionId": allocation.external_transaction_id, "at": allocation.processed_at});
     reason(code, facts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AllocationStatus, AllocationView, Reason, ReasonCode, Tally, Verdict, of_allocation};
+    use crate::time::Timestamp;
+
+    fn allocation(status: AllocationStatus, retry_count: i64, next_retry_at: Option<i64>) -> AllocationView {
+        AllocationView {
+            allocation_id: "a".into(),
+            event_id: "e".into(),
+            member_id: "u".into(),
+            reward_id: "r".into(),
+            reward_status: status,
+            idempotency_key: "k".into(),
+            retry_count,
+            next_retry_at: next_retry_at.map(Timestamp::from_millis),
+            error_code: None,
+            error_message: None,
+            external_transaction_id: None,
+            processed_at: None,
+            created_at: Timestamp::from_millis(1),
+            request_id: None,
+            entry_id: None,
+            provider: None,
+            outcome_unknown: None,
+            cancel_requested_at: None,
+        }
+    }
+
+    #[test]
+    fn where_a_delivery_stands_says_whether_it_will_come() {
+        use AllocationStatus::{Cancelled, Failed, Pending, Processing, Success};
+        // (status, failed tries, when it is tried again) -> the reason, and (granted, waiting, lost)
+        for (status, tries, next, code, counted) in [
+            (Success, 0, None, ReasonCode::Delivered, (1, 0, 0)),
+            (Pending, 0, Some(5), ReasonCode::DeliveryWaits, (0, 1, 0)),
+            (Processing, 0, Some(5), ReasonCode::DeliveryWaits, (0, 1, 0)),
+            (Processing, 2, Some(5), ReasonCode::DeliveryRetried, (0, 1, 0)),
+            (Failed, 1, Some(5), ReasonCode::DeliveryRetried, (0, 1, 0)),
+            (Failed, 0, Some(5), ReasonCode::DeliveryRetried, (0, 1, 0)),
+            (Failed, 10, None, ReasonCode::DeliveryGivenUp, (0, 0, 1)),
+            (Cancelled, 0, None, ReasonCode::DeliveryCancelled, (0, 0, 1)),
+        ] {
+            let mut tally = Tally::default();
+            let Reason { code: found, facts } = of_allocation(&allocation(status, tries, next), &mut tally);
+            assert_eq!(found, code, "{status:?} {tries} {next:?}");
+            assert_eq!((tally.granted, tally.waiting, tally.lost), counted, "{status:?} {tries} {next:?}");
+            assert_eq!(facts["rewardId"], "r");
+        }
+    }
+
+    #[test]
+    fn what_waits_comes_before_what_was_lost() {
+        for (granted, waiting, lost, verdict) in [
+            (1, 0, 0, Verdict::Got),
+            (2, 0, 1, Verdict::PartlyGot),
+            (1, 1, 1, Verdict::OnItsWay),
+            (0, 1, 0, Verdict::OnItsWay),
+            (0, 0, 1, Verdict::NotGot),
+            (0, 0, 0, Verdict::NotGot),
+        ] {
+            assert_eq!(Tally { granted, waiting, lost }.verdict(), verdict, "{granted} {waiting} {lost}");
+        }
+    }
 }

@@ -131,7 +131,9 @@ impl Gateway {
         {
             return self.metrics();
         }
-        if path == "/v1/session" {
+        let has_session_call =
+            matches!(parts.method, Method::POST | Method::GET | Method::HEAD | Method::DELETE);
+        if path == "/v1/session" && has_session_call {
             return self.session(&parts, body, (peer, client), spent).await;
         }
         let (identity, place) = match self.admit(&parts, client, spent).await {
@@ -164,21 +166,13 @@ impl Gateway {
             spent.note(found);
             found?;
         }
-        match parts.method {
-            Method::POST => {
-                session::is_from_a_page_of_ours(headers)?;
-                let SessionBody { token } = json::of(headers, &body)?;
-                session::begin(&self.verifier, &token, now, secure).await
-            }
-            Method::GET => {
-                session::present(&self.verifier, session::token(headers, &parts.method)?, now).await
-            }
-            Method::DELETE => {
-                session::present(&self.verifier, session::token(headers, &parts.method)?, now).await?;
-                Ok(session::end(secure))
-            }
-            _ => Err(Problem::new(Code::MethodNotAllowed, "a session takes GET, POST and DELETE")),
+        if parts.method == Method::POST {
+            session::is_from_a_page_of_ours(headers)?;
+            let SessionBody { token } = json::of(headers, &body)?;
+            return session::begin(&self.verifier, &token, now, secure).await;
         }
+        let view = session::present(&self.verifier, session::token(headers, &parts.method)?, now).await?;
+        Ok(if parts.method == Method::DELETE { session::end(secure) } else { view })
     }
 
     /// Who calls, and their place among the calls that are under way, if they may.

@@ -99,6 +99,7 @@ pub(crate) fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(admin::outbox::replay_range::handle))
         .routes(routes!(admin::outbox::sink::handle))
         .routes(routes!(admin::outbox::enable::handle))
+        .routes(routes!(admin::outbox::get::handle))
         .routes(routes!(admin::outbox::replay::handle))
         .routes(routes!(admin::audit::handle))
         .routes(routes!(admin::audit_log::handle))

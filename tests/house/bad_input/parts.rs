@@ -354,7 +354,6 @@ pub(super) fn console_cases() -> Vec<Case> {
     for odd in ["", "?q=", "?q=%20", "?q=a%00b", &format!("?q={}", "x".repeat(256))] {
         cases.push(get(search, &format!("{search}{odd}"), 422, "INVALID_FIELDS", Some("q")));
     }
-    cases.push(get(search, "/v1/admin/search?q=%FF", 400, "BAD_REQUEST", None));
     for route in ["/v1/admin/users", "/v1/admin/accounts", "/v1/admin/allocations/retries"] {
         cases.extend(lists(route, route));
     }
@@ -384,6 +383,11 @@ pub(super) fn console_cases() -> Vec<Case> {
     ] {
         cases.push(get(count, &format!("{count}?{query}"), 422, "INVALID_FIELDS", Some(field)));
     }
+    let message = "/v1/admin/outbox/{eventId}";
+    for id in ["nope", "%00", "018bcfe5-6800-7001-8000-000000000001"] {
+        cases.push(get(message, &message.replace("{eventId}", id), 404, "MESSAGE_NOT_FOUND", None));
+    }
+    cases.push(get(message, "/v1/admin/outbox/%FF", 400, "BAD_REQUEST", None));
     let cancel = ("POST", "/v1/admin/allocations/cancel");
     cases.extend(bodies(cancel, cancel.1));
     for (body, field) in [

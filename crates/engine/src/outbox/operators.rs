@@ -54,13 +54,17 @@ impl Engine {
         Ok(request.page(found, |stored| format!("{}.{}", stored.message.created_at, stored.message.id)))
     }
 
+    pub async fn message(&self, id: MessageId) -> Result<Stored, Failure> {
+        let found = self.read(move |tx| listing::find(tx, id)).await?;
+        Ok(found.ok_or_else(|| no_message(id))?)
+    }
+
     /// Has one message sent again, whatever became of it.
     pub async fn replay_message(&self, actor: Actor, id: MessageId) -> Result<Stored, Failure> {
         self.require_sink()?;
         let replayed = self.commit(ReplaySome { which: Which::One(id), actor, at: self.now() }).await?;
         if replayed.count == 0 {
-            let unknown = format!("there is no message {id}; it may have been removed after it was sent");
-            return Err(Rejection::new(Code::MessageNotFound, unknown).into());
+            return Err(no_message(id).into());
         }
         let found = self.read(move |tx| listing::find(tx, id)).await?;
         found.ok_or_else(|| Fault::Inconsistent(format!("the message {id} is gone")).into())
@@ -117,6 +121,11 @@ impl Engine {
 fn place(text: &str) -> Option<Place> {
     let (time, id) = text.split_once('.')?;
     Some((Timestamp::from_millis(time.parse().ok()?), MessageId::parse(id)?))
+}
+
+fn no_message(id: MessageId) -> Rejection {
+    let detail = format!("there is no message {id}; it may have been removed after it was sent");
+    Rejection::new(Code::MessageNotFound, detail)
 }
 
 fn bad_cursor() -> Failure {

@@ -11,8 +11,11 @@ const ROOM = { left: 0, right: 6, top: 10, bottom: 8 };
 function niceTop(value) {
   if (value <= 1) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 2.5, 5, 10].map((step) => step * power).find((top) => top >= value);
+  return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].map((step) => step * power).find((top) => top >= value);
 }
+
+/** How much a chart shows when it has just begun. */
+const SPAN_MIN = 20_000;
 
 /**
  * A line over time. push(value, at) adds a point; what is older than `span` leaves on the left.
@@ -32,7 +35,8 @@ export function lineChart({ label, span = 120_000, tone = "accent", text = numbe
   function draw(now) {
     while (points.length > 2 && points[1].at < now - span) points.shift();
     const top = niceTop(Math.max(0, ...points.map((point) => point.value)));
-    const x = (at) => ROOM.left + (1 - Math.min(1, (now - at) / span)) * (WIDTH - ROOM.left - ROOM.right);
+    const shown = Math.max(SPAN_MIN, Math.min(span, now - (points[0]?.at ?? now)));
+    const x = (at) => ROOM.left + (1 - Math.min(1, (now - at) / shown)) * (WIDTH - ROOM.left - ROOM.right);
     const y = (value) => HEIGHT - ROOM.bottom - (value / top) * (HEIGHT - ROOM.top - ROOM.bottom);
     replace(grid, [0, 0.5, 1].map((part) => svg("line", { x1: ROOM.left, x2: WIDTH - ROOM.right, y1: y(top * part), y2: y(top * part) })));
     replace(axis, [1, 0.5, 0].map((part) => h("span", {}, compact(top * part))));

@@ -1,6 +1,7 @@
 // Who is signed in. The token itself stays in a cookie that no script can read.
 
 import { api, setCsrfToken } from "/assets/base/api.js";
+import { recall, remember, remembers } from "/assets/base/storage.js";
 
 let session = null;
 
@@ -20,6 +21,7 @@ export const mayOperate = () => hasRole("OPERATOR", "ADMIN");
 function keep(next) {
   session = next;
   setCsrfToken(next?.csrfToken ?? null);
+  remember("session", next ? "begun" : null);
   return session;
 }
 
@@ -51,6 +53,8 @@ export function takeTokenFromAddress() {
 export async function begin() {
   const token = takeTokenFromAddress();
   if (token) return signIn(token);
+  // Whoever never signed in here has nothing to ask for.
+  if (remembers() && recall("session") === null) return keep(null);
   try {
     return keep(await api.get("/v1/session"));
   } catch (error) {

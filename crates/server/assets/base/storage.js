@@ -1,4 +1,14 @@
-// What a browser remembers of a person's taste. It may refuse to; then the page works without.
+// What a browser remembers of a person's taste, and that they are signed in. It may refuse to; then the page works without.
+
+/** Whether it remembers at all. */
+export function remembers() {
+  try {
+    localStorage.setItem("guerdon.remembers", "yes");
+    return localStorage.getItem("guerdon.remembers") === "yes";
+  } catch {
+    return false;
+  }
+}
 
 export function recall(name) {
   try {

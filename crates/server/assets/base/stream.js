@@ -8,8 +8,10 @@ const PAUSE_MAX = 30_000;
  *   on: { summary(data) {…} }  by the event's name; data is parsed JSON
  *   state(name)                "connecting" | "live" | "waiting"
  *   until(data, name)          true ends it: the last frame has come
+ *   failed(times)              it could not be had so many times in a row
+ *   whileHidden                false lets go of it while nobody looks: a browser has few connections for one server
  */
-export function follow(address, { on, state = () => {}, until = () => false, signal }) {
+export function follow(address, { on, state = () => {}, until = () => false, failed = () => {}, whileHidden = true, signal }) {
   let source = null;
   let timer = null;
   let failures = 0;
@@ -19,6 +21,14 @@ export function follow(address, { on, state = () => {}, until = () => false, sig
     stopped = true;
     clearTimeout(timer);
     source?.close();
+    document.removeEventListener("visibilitychange", seen);
+  }
+
+  function seen() {
+    clearTimeout(timer);
+    source?.close();
+    if (document.hidden) state("waiting");
+    else connect();
   }
 
   function again() {
@@ -27,6 +37,7 @@ export function follow(address, { on, state = () => {}, until = () => false, sig
     state("waiting");
     const most = Math.min(PAUSE_MAX, PAUSE_MIN * 2 ** failures);
     failures += 1;
+    failed(failures);
     timer = setTimeout(connect, most / 2 + Math.random() * (most / 2));
   }
 
@@ -46,6 +57,7 @@ export function follow(address, { on, state = () => {}, until = () => false, sig
     }
   }
 
+  if (!whileHidden) document.addEventListener("visibilitychange", seen);
   signal?.addEventListener("abort", stop);
   if (signal?.aborted) stop();
   else connect();

@@ -7,7 +7,7 @@ import { createRouter } from "/assets/base/router.js";
 import * as session from "/assets/base/session.js";
 import "/assets/base/theme.js";
 import { loading, problemPanel } from "/assets/base/ui.js";
-import { frame, missingPage } from "/assets/console/frame.js";
+import { frame, missingPage, page } from "/assets/console/frame.js";
 import { allocationPage, allocationsPage, bulkPage } from "/assets/console/pages/allocations.js";
 import { accountPage, accountsPage, transferPage } from "/assets/console/pages/accounts.js";
 import { auditLogPage, auditPage } from "/assets/console/pages/audit.js";
@@ -58,7 +58,7 @@ const ROUTES = [
 let shell = null;
 let moved = false;
 
-async function show({ page, path, signal, ...rest }) {
+async function show({ page: build, path, signal, ...rest }) {
   if (!session.current()) return replace(app, signInPage(start));
   if (!session.mayInspect()) return replace(app, refusedPage(start));
   if (!shell) {
@@ -69,10 +69,10 @@ async function show({ page, path, signal, ...rest }) {
   replace(shell.content, loading());
   let shown;
   try {
-    shown = await page({ path, signal, ...rest });
+    shown = await build({ path, signal, ...rest });
   } catch (error) {
     if (error.name === "AbortError") return undefined;
-    shown = problemPanel(error, { retry: () => router.go() });
+    shown = page({ title: error.title || t("error.title") }, problemPanel(error, { retry: () => router.go() }));
   }
   if (signal.aborted) return undefined;
   replace(shell.content, shown);

@@ -32,6 +32,11 @@ export function rewardText(reward) {
   return `${t("reward.ITEM")} ${reward.rewardId}${many}`;
 }
 
+/** A code of the API, which may be broken after an underscore and nowhere else. */
+export function codeText(text) {
+  return text ? h("code", { class: "name" }, String(text).split(/(?<=_)/).flatMap((part) => [part, h("wbr", {})])) : "–";
+}
+
 /** JSON as it is, for whoever wants to see it. */
 export function raw(value, title) {
   return h("details", { class: "raw" }, h("summary", {}, title ?? t("raw.title")), h("pre", { tabindex: "0" }, JSON.stringify(value, null, 2)));

@@ -9,7 +9,7 @@ import { link, navigate } from "/assets/base/router.js";
 import { mayOperate } from "/assets/base/session.js";
 import { ask, button, card, emptyState, facts, field, idText, moment, pagedTable, say, timeline } from "/assets/base/ui.js";
 import { page } from "/assets/console/frame.js";
-import { allocationLink, eventLink, raw, requestLink, statusMark, userLink } from "/assets/console/marks.js";
+import { allocationLink, codeText, eventLink, raw, requestLink, statusMark, userLink } from "/assets/console/marks.js";
 import { filters } from "/assets/console/pages/events.js";
 
 export const STATUSES = ["PENDING", "PROCESSING", "SUCCESS", "FAILED", "CANCELLED"];
@@ -25,7 +25,7 @@ export function allocationsTable(values, signal, { withEvent = true, withMember 
       { title: t("event.reward"), cell: (row) => row.rewardId },
       { title: t("event.status"), cell: (row) => statusMark("allocationStatus", row.rewardStatus) },
       { title: t("allocation.tries"), align: "end", cell: (row) => number(row.retryCount) },
-      { title: t("allocation.trouble"), cell: (row) => (row.errorCode ? h("code", {}, row.errorCode) : "–") },
+      { title: t("allocation.trouble"), cell: (row) => codeText(row.errorCode) },
       { title: t("allocation.createdAt"), cell: (row) => moment(row.createdAt) },
     ].filter(Boolean),
     load: (cursor) => api.page("/v1/admin/allocations", values, cursor, { signal }),

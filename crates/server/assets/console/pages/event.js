@@ -91,9 +91,9 @@ function notOpenYet() {
 
 /** A figure that is changed in place. */
 function figure(name, key) {
-  const value = h("dd", { data: { figure: key } }, "–");
+  const value = h("span", { data: { figure: key } }, "–");
   const under = h("small", {});
-  return { element: h("div", { class: "figure" }, h("dt", {}, name), value, under), set: (text, more = "") => {
+  return { element: h("div", { class: "figure" }, h("dt", {}, name), h("dd", {}, value, under)), set: (text, more = "") => {
     value.textContent = text;
     under.textContent = more;
   } };
@@ -150,7 +150,9 @@ function liveLine(event, path, signal) {
   rate.set("0", t("live.perSecond"));
   rateChart.push(0);
   follow(`${path}/stream`, {
-    signal, on: { summary: show },
+    signal, on: { summary: show }, whileHidden: false,
+    // Perhaps the session has ended: a call tells, and leads to signing in.
+    failed: (times) => times % 4 === 3 && api.get("/v1/session").catch(() => {}),
     state: (name) => {
       state.dataset.stream = name;
       state.textContent = t(`live.${name}`);
@@ -229,6 +231,7 @@ async function drawCard(event, signal) {
       [t("draw.source"), draw.publicNonceSource ?? t("draw.noSource")],
       [t("draw.announcedAt"), moment(draw.announcedAt)],
       [t("draw.commitment"), h("code", {}, draw.commitment)],
+      draw.publicNonce && [t("draw.nonce"), h("code", {}, draw.publicNonce)],
       draw.root && [t("draw.root"), h("code", {}, draw.root)],
       draw.seed && [t("draw.seed"), h("code", {}, draw.seed)],
     ]),

@@ -7,7 +7,7 @@ import { named, t } from "/assets/base/i18n.js";
 import { mayOperate } from "/assets/base/session.js";
 import { ask, button, card, emptyState, facts, moment, pagedTable, say } from "/assets/base/ui.js";
 import { later, page } from "/assets/console/frame.js";
-import { messageLink, raw, statusMark } from "/assets/console/marks.js";
+import { messageLink, statusMark } from "/assets/console/marks.js";
 import { filters } from "/assets/console/pages/events.js";
 
 const STATUSES = ["NEW", "SENDING", "SENT", "DEAD"];
@@ -72,28 +72,25 @@ function sinkCard(sink) {
 
 export async function messagePage({ parameters, signal }) {
   const path = `/v1/admin/outbox/${part(parameters.messageId)}`;
-  const found = (await api.get("/v1/admin/search", { q: parameters.messageId }, { signal })).items.find((hit) => hit.kind === "MESSAGE");
-  if (!found) return page({ title: t("message.title"), back: ["#/outbox", t("nav.outbox")] }, h("div", { class: "list" }, emptyState(t("message.gone"))));
-  const fault = h("div", {});
-  const again = mayOperate() && button(t("outbox.replay"), { kind: "primary", data: { action: "replay" }, click: async () => {
-    const done = await ask({ title: t("outbox.replay"), text: t("outbox.replay.text"), confirm: t("outbox.replay"), run: () => api.post(`${path}/replay`) });
-    if (done) {
+  const place = h("div", {});
+  function draw(row) {
+    const again = mayOperate() && button(t("outbox.replay"), { kind: "primary", data: { action: "replay" }, click: async () => {
+      const done = await ask({ title: t("outbox.replay"), text: t("outbox.replay.text"), confirm: t("outbox.replay"), run: () => api.post(`${path}/replay`) });
+      if (!done) return;
       say(t("outbox.replayed", { count: 1 }));
-      replace(fault, raw(done.answer, t("message.title")));
-    }
-  } });
-  const cursor = null;
-  const near = (await api.page("/v1/admin/outbox", { limit: 200, status: found.status }, cursor, { signal })).items.find((row) => row.eventId === found.id);
-  return page({ title: found.name, back: ["#/outbox", t("nav.outbox")], marks: [statusMark("messageStatus", found.status), h("code", {}, found.id)], actions: again ? [again] : null },
-    near ? card(t("request.facts"), facts([
-      [t("message.aggregate"), [near.aggregateType, " ", h("code", {}, near.aggregateId)]],
-      [t("message.sequence"), number(near.sequence)],
-      [t("message.attempts"), number(near.attempts)],
-      [t("message.error"), near.lastError ?? "–"],
-      [t("message.next"), moment(near.nextAttemptAt)],
-      [t("message.createdAt"), moment(near.createdAt)],
-    ]), h("pre", { tabindex: "0" }, JSON.stringify(near.payload, null, 2))) : problemFree(),
-    fault);
+      draw(done.answer);
+    } });
+    replace(place, page({ title: row.eventType, back: ["#/outbox", t("nav.outbox")], marks: [statusMark("messageStatus", row.status), h("code", {}, row.eventId)], actions: again ? [again] : null },
+      card(t("request.facts"), facts([
+        [t("message.aggregate"), [row.aggregateType, " ", h("code", {}, row.aggregateId)]],
+        [t("message.sequence"), number(row.sequence)],
+        [t("message.attempts"), number(row.attempts)],
+        [t("message.error"), row.lastError ?? "–"],
+        [t("message.next"), moment(row.nextAttemptAt)],
+        [t("message.createdAt"), moment(row.createdAt)],
+      ])),
+      card(t("message.payload"), h("pre", { tabindex: "0" }, JSON.stringify(row.payload, null, 2)))));
+  }
+  draw(await api.get(path, {}, { signal }));
+  return place;
 }
-
-const problemFree = () => card(null, h("p", { class: "muted" }, t("message.old")));

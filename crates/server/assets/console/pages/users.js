@@ -38,13 +38,10 @@ export function usersPage({ query, signal }) {
     list.element);
 }
 
+/** Null where the registry does not know them. */
 async function statusOf(userId, signal) {
-  try {
-    return (await api.get(`/v1/users/${part(userId)}/status`, {}, { signal })).status;
-  } catch (error) {
-    if (error.code === "USER_NOT_FOUND") return null;
-    throw error;
-  }
+  const { items } = await api.get("/v1/admin/search", { q: userId }, { signal });
+  return items.find((hit) => hit.kind === "USER" && hit.id === userId)?.status ?? null;
 }
 
 export async function userPage({ parameters, signal }) {

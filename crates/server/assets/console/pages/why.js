@@ -7,7 +7,7 @@ import { has, named, t } from "/assets/base/i18n.js";
 import { link } from "/assets/base/router.js";
 import { badge, card, facts, moment } from "/assets/base/ui.js";
 import { page } from "/assets/console/frame.js";
-import { allocationLink, claimLink, eventLink, raw, requestLink, statusMark, userLink } from "/assets/console/marks.js";
+import { allocationLink, claimLink, codeText, eventLink, raw, requestLink, statusMark, userLink } from "/assets/console/marks.js";
 
 const TONES = { GOT: "good", PARTLY_GOT: "warn", ON_ITS_WAY: "warn", NOT_GOT: "bad", NEVER_ASKED: "quiet" };
 const REASON_TONES = { good: ["WON", "DELIVERED", "CLAIM_GRANTED", "TOOK_PART"], warn: ["IN_LINE", "NOT_DRAWN_YET", "CLAIM_GOES_ON", "DELIVERY_WAITS", "DELIVERY_RETRIED", "CLAIM_PARTLY_GRANTED", "BONUS_NOT_REACHED"], quiet: ["DID_NOT_ASK", "EVENT_NOT_STARTED", "EVENT_NOT_OPENED"] };
@@ -37,9 +37,9 @@ function reasonCard(reason) {
     found.requestId && [t("why.record"), reason.code.startsWith("CLAIM") ? claimLink(found.requestId) : requestLink(found.requestId)],
     found.allocationId && [t("why.record"), allocationLink(found.allocationId)],
     found.position && [t("request.position"), number(found.position)],
-    found.errorCode && [t("error.code"), h("code", {}, found.errorCode)],
+    found.errorCode && [t("error.code"), codeText(found.errorCode)],
     found.errorMessage && [t("why.message"), found.errorMessage],
-    found.failureReason && [t("error.code"), h("code", {}, found.failureReason)],
+    found.failureReason && [t("error.code"), codeText(found.failureReason)],
     found.failureMessage && [t("why.message"), found.failureMessage],
     found.transactionId && [t("claim.transaction"), h("code", {}, found.transactionId)],
     found.nextRetryAt && [t("allocation.next"), moment(found.nextRetryAt)],
