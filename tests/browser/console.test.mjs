@@ -200,6 +200,26 @@ test("a delivery is cancelled alone, and others in bulk with a reason", { timeou
   await context.close();
 });
 
+test("a lottery is drawn with the public value that it waited for", { timeout: 60_000 }, async () => {
+  await open(event("beacon", "LOTTERY", { capacityTotal: 1, lotteryCutoffAt: Date.now() + 1_500, publicNonceSource: "a beacon's next round" }));
+  for (const name of ["l1", "l2"]) await server.api(name, "USER").post("/v1/events/beacon/requests");
+  await until(async () => (await operator.get("/v1/events/beacon/draw")).status === "ROOTED");
+  const { page, context, complaints } = await openPage(browser, server);
+  await signIn(page, "/console", "ops", "OPERATOR");
+  await page.waitForSelector("#content h1");
+  await go(page, "/events/beacon");
+  await page.click("[data-action=draw]");
+  assert.match(await page.textContent("dialog"), /a beacon's next round/);
+  await page.fill("dialog [name=publicNonce]", "8f14e45fceea167a");
+  await page.click("dialog button:has-text('Draw now')");
+  await until(async () => (await operator.get("/v1/events/beacon/draw")).status === "ANNOUNCED");
+  await page.reload();
+  await page.waitForSelector(".facts >> text=Announced");
+  await until(async () => (await operator.get("/v1/admin/events/beacon/requests?resultCode=SUCCESS")).items.length === 1);
+  assert.deepEqual(complaints, []);
+  await context.close();
+});
+
 test("money, users, coupons and the audit", { timeout: 120_000 }, async () => {
   const { page, context, complaints } = await openPage(browser, server);
   await signIn(page, "/console", "ops", "OPERATOR");

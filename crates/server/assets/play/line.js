@@ -45,7 +45,10 @@ export async function linePart(first, { signal }) {
     if (clockLabel.textContent !== label) clockLabel.textContent = label;
     const text = over || !next.at ? "" : countdown(next.at - at);
     if (clock.textContent !== text) clock.textContent = text;
-    clock.hidden = text === "";
+    // Whoever knows the result needs no countdown.
+    const decided = request !== null && request.uiResult !== "PENDING";
+    clock.hidden = text === "" || decided;
+    clockLabel.hidden = decided;
     clock.classList.toggle("soon", next.at !== null && next.at - at < 10_000);
     if (request) action.set(false, t("apply.already"));
     else if (at < event.startsAt) action.set(false, t("apply.soon"));
@@ -66,6 +69,7 @@ export async function linePart(first, { signal }) {
       request = await applyOnce();
       waiting.textContent = "";
       showRequest();
+      load();
     } catch (error) {
       waiting.textContent = "";
       if (error.name === "AbortError") return;

@@ -231,6 +231,7 @@ async function drawCard(event, signal) {
       [t("draw.source"), draw.publicNonceSource ?? t("draw.noSource")],
       [t("draw.announcedAt"), moment(draw.announcedAt)],
       [t("draw.commitment"), h("code", {}, draw.commitment)],
+      draw.publicNonce && [t("draw.nonce"), h("code", {}, draw.publicNonce)],
       draw.root && [t("draw.root"), h("code", {}, draw.root)],
       draw.seed && [t("draw.seed"), h("code", {}, draw.seed)],
     ]),
