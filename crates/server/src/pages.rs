@@ -34,7 +34,7 @@ macro_rules! assets {
             &[$(($path, include_bytes!(concat!("../../assets/", $path)))),+];
     };
 }
-pub(self) use assets;
+use assets;
 
 const ASSETS: [&[Asset]; 2] = [base::ASSETS, console::ASSETS];
 
