@@ -25,14 +25,14 @@ export async function setStage() {
     await server.stop();
   };
   try {
-    return { server, browser, strike, ...(await play(server)) };
+    return { server, browser, strike, ...(await fill(server)) };
   } catch (error) {
     await strike();
     throw error;
   }
 }
 
-async function play(server) {
+async function fill(server) {
   const operator = server.api("ops", "OPERATOR");
   const ids = {};
   await operator.post("/v1/admin/coupons", { couponId: "ten_off", name: "Ten off", totalQuantity: 5, validFrom: 0, validUntil: 4_000_000_000_000, benefit: { percent: 10 } });
