@@ -37,8 +37,8 @@ pub struct Hit {
 }
 
 impl Hit {
-    pub fn new(kind: HitKind, id: impl ToString) -> Self {
-        Self { kind, id: id.to_string(), name: None, status: None, event_id: None, user_id: None }
+    pub fn new(kind: HitKind, id: String) -> Self {
+        Self { kind, id, name: None, status: None, event_id: None, user_id: None }
     }
 
     #[must_use]

@@ -45,22 +45,26 @@ fn by_name(tx: &mut Tx<'_>, text: &str, hits: &mut Vec<Hit>) -> Result<(), Fault
     if let Ok(id) = EventId::parse(text)
         && let Some(event) = events::find(tx, &id)?
     {
-        hits.push(Hit::new(HitKind::Event, &id).named(&event.settings.name).status(event.status().as_str()));
+        hits.push(
+            Hit::new(HitKind::Event, id.to_string())
+                .named(&event.settings.name)
+                .status(event.status().as_str()),
+        );
     }
     if let Ok(id) = CouponId::parse(text)
         && let Some(coupon) = coupons::find(tx, &id)?
     {
-        hits.push(Hit::new(HitKind::Coupon, &id).named(&coupon.name));
+        hits.push(Hit::new(HitKind::Coupon, id.to_string()).named(&coupon.name));
     }
     for stored in claims::by_keys(tx, &[text])? {
         let claim = &stored.claim;
-        let hit = Hit::new(HitKind::Claim, text).status(claim.status().as_str());
+        let hit = Hit::new(HitKind::Claim, text.to_string()).status(claim.status().as_str());
         hits.push(hit.event(claim.event_id.as_str()).user(claim.user_id.as_str()));
     }
     if let Some(id) = AccountId::parse(text)
         && let Some(account) = accounts::find(tx, &BTreeSet::from([id]))?.remove(&id)
     {
-        let hit = Hit::new(HitKind::Account, text).status(account.status.as_str());
+        let hit = Hit::new(HitKind::Account, text.to_string()).status(account.status.as_str());
         hits.push(hit.named(account.currency.as_str()).user(&account.owner));
     }
     Ok(())
@@ -72,7 +76,7 @@ fn by_uuid(tx: &mut Tx<'_>, text: &str, hits: &mut Vec<Hit>) -> Result<(), Fault
         && let Some(row) = requests::find(tx, id)?
         && let Some(event) = requests::event_of_key(tx, row.key.event_key())?
     {
-        let hit = Hit::new(HitKind::Request, id).status(row.state.status().as_str());
+        let hit = Hit::new(HitKind::Request, id.to_string()).status(row.state.status().as_str());
         hits.push(hit.event(event.as_str()).user(row.user_id.as_str()));
     }
     if let Some(id) = AllocationId::parse(text) {
@@ -81,18 +85,18 @@ fn by_uuid(tx: &mut Tx<'_>, text: &str, hits: &mut Vec<Hit>) -> Result<(), Fault
     if let Some(id) = UserCouponId::parse(text)
         && let Some(held) = held::find(tx, id)?
     {
-        let hit = Hit::new(HitKind::UserCoupon, id).status(held.status().as_str());
+        let hit = Hit::new(HitKind::UserCoupon, id.to_string()).status(held.status().as_str());
         hits.push(hit.named(held.coupon_id.as_str()).user(held.user_id.as_str()));
     }
     if let Some(id) = TransferId::parse(text)
         && let Some(transfer) = transfers::find(tx, id)?
     {
-        hits.push(Hit::new(HitKind::Transfer, id).named(transfer.kind.as_str()));
+        hits.push(Hit::new(HitKind::Transfer, id.to_string()).named(transfer.kind.as_str()));
     }
     if let Some(id) = MessageId::parse(text)
         && let Some(stored) = outbox::listing::find(tx, id)?
     {
-        let hit = Hit::new(HitKind::Message, id).status(stored.status.as_str());
+        let hit = Hit::new(HitKind::Message, id.to_string()).status(stored.status.as_str());
         hits.push(hit.named(&stored.message.event_type));
     }
     Ok(())
@@ -102,7 +106,8 @@ fn by_uuid(tx: &mut Tx<'_>, text: &str, hits: &mut Vec<Hit>) -> Result<(), Fault
 fn by_key(tx: &mut Tx<'_>, text: &str, hits: &mut Vec<Hit>) -> Result<(), Fault> {
     hits.extend(allocations::by_key(tx, text)?.as_ref().map(of_allocation));
     for used in idempotency::uses_of(tx, text, USES_MAX)? {
-        let hit = Hit::new(HitKind::IdempotencyKey, text).named(&used.scope).user(&used.client_id);
+        let hit =
+            Hit::new(HitKind::IdempotencyKey, text.to_string()).named(&used.scope).user(&used.client_id);
         hits.push(match &used.status {
             Some(status) => hit.status(status),
             None => hit,
@@ -110,20 +115,26 @@ fn by_key(tx: &mut Tx<'_>, text: &str, hits: &mut Vec<Hit>) -> Result<(), Fault>
         if let Some(id) = used.resource.map(TransferId::from_bytes)
             && let Some(transfer) = transfers::find(tx, id)?
         {
-            hits.push(Hit::new(HitKind::Transfer, id).named(transfer.kind.as_str()).user(&used.client_id));
+            hits.push(
+                Hit::new(HitKind::Transfer, id.to_string())
+                    .named(transfer.kind.as_str())
+                    .user(&used.client_id),
+            );
         }
     }
     Ok(())
 }
 
 fn of_allocation(row: &Allocation) -> Hit {
-    let hit = Hit::new(HitKind::Allocation, row.id).status(row.status.as_str()).named(row.reward_id.as_str());
+    let hit = Hit::new(HitKind::Allocation, row.id.to_string())
+        .status(row.status.as_str())
+        .named(row.reward_id.as_str());
     hit.event(row.event_id.as_str()).user(row.member_id.as_str())
 }
 
 /// A user whom anything here knows.
 fn of_user(tx: &mut Tx<'_>, intake: &Intake, user: &UserId) -> Result<Option<Hit>, Fault> {
-    let hit = Hit::new(HitKind::User, user);
+    let hit = Hit::new(HitKind::User, user.to_string());
     if let Some(status) = users::find(tx, user)? {
         return Ok(Some(hit.status(status.as_str())));
     }
