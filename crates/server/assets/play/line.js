@@ -14,9 +14,41 @@ import { actionButton, bar, deliveries, outcome, requestTimeline, shortTime } fr
 import { troublePanel } from "/assets/play/trouble.js";
 
 const AGAIN = 8_000;
-// Our time is right to within a few milliseconds; a click that comes as many too early is sent again.
 const EARLY_TRIES = 6;
 const EARLY_PAUSE = 250;
+
+/** Applies. A click that is a moment too early is sent again. */
+async function applyOnce(event, options) {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await send(`/v1/events/${part(event.eventId)}/requests`, options);
+    } catch (error) {
+      if (error.code !== "EVENT_NOT_OPEN" || tries >= EARLY_TRIES || now() > event.startsAt + 3_000) throw error;
+      await new Promise((resolve) => { setTimeout(resolve, EARLY_PAUSE + Math.random() * EARLY_PAUSE); });
+    }
+  }
+}
+
+/** Where somebody stands who is not decided about. */
+function place(event, request) {
+  const figure = (name, value) => h("div", { class: "place-figure" }, h("span", { class: "muted" }, name), h("strong", {}, value));
+  return h("div", { class: "place" },
+    figure(t("place.position"), t("place.number", { position: request.position })),
+    event.type === "FIRST_COME" && figure(t("place.ahead"), t("place.people", { count: request.ahead })),
+    h("p", { class: "muted" }, event.type === "LOTTERY" ? t("place.lottery", { time: shortTime(event.lotteryCutoffAt) }) : t("place.text")));
+}
+
+function verdict(event, request, signal) {
+  const values = { position: request.position, total: event.capacityTotal };
+  const key = `result.${request.resultCode}`;
+  const won = request.uiResult === "SUCCESS";
+  return outcome({
+    tone: won ? "good" : request.uiResult === "FAILED" ? "bad" : "quiet", mark: won ? "won" : "lost",
+    title: has(`${key}.${event.type}`) ? t(`${key}.${event.type}`) : has(key) ? t(key) : t(`result.${request.uiResult}`),
+    text: has(`${key}.text`) ? t(`${key}.text`, values) : t("result.position", values),
+    children: won ? [deliveries(event, null, signal)] : [],
+  });
+}
 
 export async function linePart(first, { signal }) {
   let event = first;
@@ -41,7 +73,7 @@ export async function linePart(first, { signal }) {
     const next = nextMoment(event, at);
     const over = isOver(at);
     const soldOut = event.type === "FIRST_COME" && event.capacityRemaining === 0;
-    const label = t(over && event.type !== "LOTTERY" ? "clock.over" : event.status === "ANNOUNCED" ? "clock.announced" : `clock.${next.name}`);
+    const label = t(event.status === "CANCELLED" || (over && event.type !== "LOTTERY") ? "clock.over" : event.status === "ANNOUNCED" ? "clock.announced" : `clock.${next.name}`);
     if (clockLabel.textContent !== label) clockLabel.textContent = label;
     const text = over || !next.at ? "" : countdown(next.at - at);
     if (clock.textContent !== text) clock.textContent = text;
@@ -66,7 +98,7 @@ export async function linePart(first, { signal }) {
   async function apply() {
     replace(trouble);
     try {
-      request = await applyOnce();
+      request = await applyOnce(event, { signal, waiting: () => { waiting.textContent = t("apply.retrying"); } });
       waiting.textContent = "";
       showRequest();
       load();
@@ -80,22 +112,10 @@ export async function linePart(first, { signal }) {
     }
   }
 
-  async function applyOnce() {
-    const path = `/v1/events/${part(event.eventId)}/requests`;
-    for (let tries = 1; ; tries += 1) {
-      try {
-        return await send(path, { signal, waiting: () => { waiting.textContent = t("apply.retrying"); } });
-      } catch (error) {
-        if (error.code !== "EVENT_NOT_OPEN" || tries >= EARLY_TRIES || now() > event.startsAt + 3_000) throw error;
-        await new Promise((resolve) => { setTimeout(resolve, EARLY_PAUSE + Math.random() * EARLY_PAUSE); });
-      }
-    }
-  }
-
   function showRequest() {
     tick(now());
     if (!request) return;
-    replace(result, verdict());
+    replace(result, request.uiResult === "PENDING" ? place(event, request) : verdict(event, request, signal));
     replace(way, card(t("request.way"), requestTimeline(request), h("p", { class: "muted small-text request-id" }, t("request.id"), " ", h("code", {}, request.requestId))));
     draw?.refresh();
     if (request.uiResult === "PENDING" && !stream) {
@@ -108,24 +128,6 @@ export async function linePart(first, { signal }) {
         } },
       });
     }
-  }
-
-  function verdict() {
-    const values = { position: request.position, ahead: request.ahead, total: event.capacityTotal };
-    if (request.uiResult === "PENDING") {
-      return h("div", { class: "place" },
-        h("div", { class: "place-figure" }, h("span", { class: "muted" }, t("place.position")), h("strong", {}, t("place.number", { position: request.position }))),
-        event.type === "FIRST_COME" && h("div", { class: "place-figure" }, h("span", { class: "muted" }, t("place.ahead")), h("strong", {}, t("place.people", { count: request.ahead }))),
-        h("p", { class: "muted" }, event.type === "LOTTERY" ? t("place.lottery", { time: shortTime(event.lotteryCutoffAt) }) : t("place.text")));
-    }
-    const key = `result.${request.resultCode}`;
-    const won = request.uiResult === "SUCCESS";
-    return outcome({
-      tone: won ? "good" : request.uiResult === "FAILED" ? "bad" : "quiet", mark: won ? "won" : "lost",
-      title: has(`${key}.${event.type}`) ? t(`${key}.${event.type}`) : has(key) ? t(key) : t(`result.${request.uiResult}`),
-      text: has(`${key}.text`) ? t(`${key}.text`, values) : t("result.position", values),
-      children: won ? [deliveries(event, null, signal)] : [],
-    });
   }
 
   async function load() {
