@@ -153,14 +153,7 @@ impl Engine {
         engine.refresh_users().await?;
         engine.load_user_index().await?;
         engine.load_coupon_holders().await?;
-        engine.every(
-            "user_index",
-            USER_INDEX_INTERVAL,
-            |engine| async move { engine.merge_user_index().await },
-        );
-        engine.every("coupon_holders", USER_INDEX_INTERVAL, |engine| async move {
-            engine.merge_coupon_holders().await;
-        });
+        engine.write_indexes_later();
         engine.every("cancelled_lines", CANCELLED_INTERVAL, |engine| async move {
             engine.end_cancelled_lines().await;
             engine.end_cancelled_allocations().await;
@@ -239,6 +232,18 @@ impl Engine {
         F: Future<Output = ()> + Send + 'static,
     {
         self.loops.every(name, Duration::ZERO, &self.metrics, run);
+    }
+
+    /// SQLite's indexes in the users' order.
+    fn write_indexes_later(self: &Arc<Self>) {
+        self.every(
+            "user_index",
+            USER_INDEX_INTERVAL,
+            |engine| async move { engine.merge_user_index().await },
+        );
+        self.every("coupon_holders", USER_INDEX_INTERVAL, |engine| async move {
+            engine.merge_coupon_holders().await;
+        });
     }
 
     /// Makes spans of what is done.

@@ -94,6 +94,12 @@ impl<'c> Tx<'c> {
         }
     }
 
+    /// How many more rows may be written, where that is bounded.
+    pub(crate) fn rows_left(&self) -> Option<usize> {
+        let left = self.rows_limit?.saturating_sub(self.rows_written);
+        Some(usize::try_from(left).unwrap_or(usize::MAX))
+    }
+
     pub fn rows_written(&self) -> u64 {
         self.rows_written
     }

@@ -13,7 +13,8 @@ const SLICE: usize = 500;
 impl Engine {
     pub(crate) async fn load_coupon_holders(&self) -> Result<(), Failure> {
         if self.store().engine() == Database::Sqlite {
-            self.commit(Load).await?;
+            // However long the tail is.
+            self.commit_patiently(Load).await?;
         }
         Ok(())
     }
@@ -136,7 +137,7 @@ struct Cut;
 impl Command for Cut {
     type Output = bool;
     const NAME: &'static str = "cut_coupon_holders";
-    const PRIORITY: Priority = Priority::Background;
+    const PRIORITY: Priority = Priority::Following;
     fn apply(tx: &mut Tx<'_>, batch: &[Self]) -> Result<Vec<bool>, Fault> {
         each(batch, |_| tx.holders().cut(tx))
     }

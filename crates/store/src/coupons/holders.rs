@@ -41,7 +41,9 @@ statements! {
 /// How many are read at a time.
 const PAGE_ROWS: i64 = 10_000;
 /// How many leave the tail in one transaction.
-const CUT_ROWS: i64 = 1_000;
+const CUT_ROWS: i64 = 1_900;
+/// What else may be written in a transaction beside coupons and messages: counts.
+const SPARE_ROWS: usize = 20;
 /// After every id.
 const LAST_ID: [u8; 16] = [0xff; 16];
 
@@ -209,10 +211,12 @@ impl HolderIndex {
                 state.fresh.insert(&self.hasher, user, held.id);
                 state.filter.insert(hash(&self.hasher, user, 0));
             }
-            // More when the next run is half full already.
-            if state.fresh.0.len() > state.leaving.0.len() / 2 { 2 } else { 1 }
+            // More when the next run fills up meanwhile.
+            if state.fresh.0.len() > state.leaving.0.len() / 4 { 3 } else { 1 }
         };
-        self.carry(tx, held.len() * haste).map(drop)
+        // Whoever carries it along may be bounded, and has a message to write for each of them yet.
+        let room = tx.rows_left().map_or(usize::MAX, |left| left.saturating_sub(held.len() + SPARE_ROWS));
+        self.carry(tx, (held.len() * haste).min(room)).map(drop)
     }
 
     /// Writes the next part of the run under way, if there is one; how much of it is left after that.

@@ -77,7 +77,7 @@ impl Served {
                     id: UserCouponId::from_bytes(id),
                     coupon_id: coupon_id.clone(),
                     // Not in the order in which they come.
-                    user_id: UserId::parse(&format!("u-{}", number * 7_919 % 10_007)).unwrap(),
+                    user_id: UserId::parse(format!("u-{}", number * 7_919 % 10_007)).unwrap(),
                     key: format!("k-{number}"),
                     version: 0,
                     requested_at: now,
