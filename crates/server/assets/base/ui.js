@@ -3,7 +3,7 @@
 import { ApiError } from "/assets/base/api.js";
 import { append, h, replace, uniqueId } from "/assets/base/dom.js";
 import { dateTime, relative } from "/assets/base/format.js";
-import { LANGUAGES, language, setLanguage, t } from "/assets/base/i18n.js";
+import { LANGUAGES, has, language, setLanguage, t } from "/assets/base/i18n.js";
 import { THEMES, setTheme, theme } from "/assets/base/theme.js";
 
 /** A button. kind: primary | plain | danger | quiet */
@@ -83,7 +83,9 @@ export function showFaults(form, fields) {
       continue;
     }
     const fault = place.querySelector(".fault");
-    fault.textContent = place.dataset.field === path ? reason : `${path} ${reason}`;
+    const said = place.dataset.field === path ? reason : `${path} ${reason}`;
+    if (language() === "en") fault.textContent = said;
+    else replace(fault, t("error.field"), ": ", inEnglish(said));
     fault.hidden = false;
     const control = place.querySelector("input, select, textarea");
     control?.setAttribute("aria-invalid", "true");
@@ -97,12 +99,26 @@ export function select(options, { value, ...more } = {}) {
   return h("select", { value, ...more }, options.map(([name, label]) => h("option", { value: name }, label)));
 }
 
-/** What went wrong, as the API told it: its text, its code, and the id that is in the server's log. */
-export function problemPanel(error, { retry } = {}) {
+/** What went wrong in a few words of the page's language, by the code that the API gives it. */
+export function problemTitle(error) {
+  if (!(error instanceof ApiError)) return t("error.title");
+  if (error.told) return error.title;
+  return has(`problem.${error.code}`) ? t(`problem.${error.code}`) : error.title || t("error.title");
+}
+
+/** What the API says, which says it in English. */
+function inEnglish(text) {
+  return h("span", { lang: "en" }, text);
+}
+
+/** What went wrong: in words (not where the page's title says it), what the API said of it, its code, and the id that is in the server's log. */
+export function problemPanel(error, { retry, titled = true } = {}) {
   const known = error instanceof ApiError;
+  const foreign = known && error.status !== 0 && language() !== "en" && !error.told;
+  const text = known ? error.detail : String(error?.message ?? error);
   return h("div", { class: "problem", role: "alert" },
-    h("p", { class: "problem-title" }, known ? error.title || t("error.title") : t("error.title")),
-    h("p", {}, known ? error.detail : String(error?.message ?? error)),
+    titled && h("p", { class: "problem-title" }, problemTitle(error)),
+    text && h("p", { class: foreign ? "problem-detail" : undefined }, foreign ? inEnglish(text) : text),
     known && h("dl", { class: "problem-facts" },
       h("div", {}, h("dt", {}, t("error.code")), h("dd", {}, h("code", {}, error.code))),
       error.trace && h("div", {}, h("dt", {}, t("error.trace")), h("dd", {}, h("code", {}, error.trace)))),

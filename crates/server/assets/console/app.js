@@ -6,7 +6,7 @@ import { addWords, onLanguage, t } from "/assets/base/i18n.js";
 import { createRouter } from "/assets/base/router.js";
 import * as session from "/assets/base/session.js";
 import "/assets/base/theme.js";
-import { loading, problemPanel } from "/assets/base/ui.js";
+import { loading, problemPanel, problemTitle } from "/assets/base/ui.js";
 import { frame, missingPage, page } from "/assets/console/frame.js";
 import { allocationPage, allocationsPage, bulkPage } from "/assets/console/pages/allocations.js";
 import { accountPage, accountsPage, transferPage } from "/assets/console/pages/accounts.js";
@@ -72,7 +72,7 @@ async function show({ page: build, path, signal, ...rest }) {
     shown = await build({ path, signal, ...rest });
   } catch (error) {
     if (error.name === "AbortError") return undefined;
-    shown = page({ title: error.title || t("error.title") }, problemPanel(error, { retry: () => router.go() }));
+    shown = page({ title: problemTitle(error) }, problemPanel(error, { retry: () => router.go(), titled: false }));
   }
   if (signal.aborted) return undefined;
   replace(shell.content, shown);

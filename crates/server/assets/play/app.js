@@ -16,7 +16,7 @@ import { homePage } from "/assets/play/home.js";
 import { picture } from "/assets/play/pictures.js";
 import { pointsPage } from "/assets/play/points.js";
 import { signInPage } from "/assets/play/sign-in.js";
-import { troublePanel } from "/assets/play/trouble.js";
+import { troublePage } from "/assets/play/trouble.js";
 import en from "/assets/play/words.en.js";
 import ko from "/assets/play/words.ko.js";
 
@@ -67,7 +67,7 @@ async function show({ page, parameters, path, query, signal }) {
     element = await page({ parameters, query, signal });
   } catch (error) {
     if (error.name === "AbortError" || signal.aborted) return;
-    element = troublePanel(error, { retry: () => router.go() });
+    element = troublePage(error, { retry: () => router.go() });
   }
   if (signal.aborted || !session.current()) return;
   replace(content, element);

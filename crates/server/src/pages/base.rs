@@ -10,6 +10,7 @@ super::assets! {
     "base/i18n.js"
     "base/router.js"
     "base/session.js"
+    "base/sign-in.js"
     "base/storage.js"
     "base/stream.js"
     "base/theme.js"

@@ -39,6 +39,12 @@ export function claimsPage({ query, signal }) {
     list.element);
 }
 
+/** A reward of which there is no end takes none from a stock before it is granted. */
+function stockOf({ inventoryStatus, grantStatus }) {
+  const needless = inventoryStatus === "PENDING" && grantStatus !== "PENDING";
+  return needless ? t("event.unlimited") : statusMark("inventoryStatus", inventoryStatus);
+}
+
 export async function claimPage({ parameters, signal }) {
   const path = `/v1/admin/claims/${part(parameters.requestId)}`;
   const place = h("div", {});
@@ -65,7 +71,7 @@ function show(claim, path, draw) {
       { title: t("event.reward"), cell: (reward) => h("strong", {}, reward.rewardId) },
       { title: t("claim.quantity"), align: "end", cell: (reward) => number(reward.quantity) },
       { title: t("reward.provider"), cell: (reward) => reward.provider ?? "–" },
-      { title: t("claim.stock"), cell: (reward) => statusMark("inventoryStatus", reward.inventoryStatus) },
+      { title: t("claim.stock"), cell: stockOf },
       { title: t("claim.grant"), cell: (reward) => [statusMark("grantStatus", reward.grantStatus), reward.failureReason && h("div", { class: "under" }, reward.failureReason)] },
       { title: t("claim.transaction"), cell: (reward) => idText(reward.transactionIdFromProvider) },
       { title: t("key.title"), cell: (reward) => idText(reward.idempotencyKeyForGrant) },
