@@ -1,40 +1,30 @@
 // Claims that need a hand: found, tried again, or resolved with a note.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { axe, openPage, overflow, signIn, startBrowser, startPartners, startServer } from "./start.mjs";
+import { test } from "node:test";
+import { axe, openPage, overflow, signIn, stage, startPartners } from "./start.mjs";
 
-let partners;
-let server;
-let browser;
-let operator;
-
-before(async () => {
-  partners = await startPartners();
-  server = await startServer({
-    GUERDON_PROVIDERS__DEFAULT__URL: partners.address, GUERDON_CLAIMS__LEASE: "1s", GUERDON_CLAIMS__RETRY_DELAY: "30ms", GUERDON_CLAIMS__RETRIES: "1",
-  });
-  browser = await startBrowser();
-  operator = server.api("ops", "OPERATOR");
-  const rewards = ["sword", "shield"].map((rewardId) => ({ rewardId, kind: "ITEM", totalStock: 5 }));
-  await operator.post("/v1/admin/events", { eventId: "gift", name: "Gift", type: "CLAIM", startsAt: 0, endsAt: 4_000_000_000_000, rewards });
-  await operator.post("/v1/admin/events/gift/open");
-  await partners.faults({ byReward: { shield: [{ status: 422 }, { status: 422 }] }, revokeStatus: 500 });
-  for (const name of ["ann", "bob"]) {
-    const failed = await server.api(name, "USER").call("POST", "/v1/event-claims/gift/claim", {}, { "x-idempotency-key": `claim-of-${name}`, prefer: "wait=30" });
-    assert.equal(failed.json.code, "COMPENSATION_FAILED_MANUAL_INTERVENTION_REQUIRED", failed.text);
-  }
-  await partners.faults({});
-});
-
-after(async () => {
-  await browser?.close();
-  await server?.stop();
-  await partners?.stop();
+const here = stage({
+  async settings(begun) {
+    begun.partners = await startPartners();
+    begun.ending.push(() => begun.partners.stop());
+    return { GUERDON_PROVIDERS__DEFAULT__URL: begun.partners.address, GUERDON_CLAIMS__LEASE: "1s", GUERDON_CLAIMS__RETRY_DELAY: "30ms", GUERDON_CLAIMS__RETRIES: "1" };
+  },
+  async fill({ server, operator, partners }) {
+    const rewards = ["sword", "shield"].map((rewardId) => ({ rewardId, kind: "ITEM", totalStock: 5 }));
+    await operator.post("/v1/admin/events", { eventId: "gift", name: "Gift", type: "CLAIM", startsAt: 0, endsAt: 4_000_000_000_000, rewards });
+    await operator.post("/v1/admin/events/gift/open");
+    await partners.faults({ byReward: { shield: [{ status: 422 }, { status: 422 }] }, revokeStatus: 500 });
+    for (const name of ["ann", "bob"]) {
+      const failed = await server.api(name, "USER").call("POST", "/v1/event-claims/gift/claim", {}, { "x-idempotency-key": `claim-of-${name}`, prefer: "wait=30" });
+      assert.equal(failed.json.code, "COMPENSATION_FAILED_MANUAL_INTERVENTION_REQUIRED", failed.text);
+    }
+    await partners.faults({});
+  },
 });
 
 test("claims that need a hand are retried, and resolved with a note", { timeout: 120_000 }, async () => {
-  const { page, context, complaints } = await openPage(browser, server);
+  const { page, context, complaints } = await openPage(here);
   await signIn(page, "/console", "ops", "OPERATOR");
   await page.waitForSelector("#content h1");
   await page.click("nav >> text=Claims");
@@ -59,13 +49,13 @@ test("claims that need a hand are retried, and resolved with a note", { timeout:
   await page.waitForSelector(".marks >> text=Failed and undone");
   assert.equal(await page.locator("[data-action]").count(), 0, "nothing is left to do");
   assert.ok((await page.textContent("#content")).includes("<b>today</b>"));
-  assert.equal((await operator.get("/v1/admin/claims/claim-of-bob")).status, "FAILED_ROLLED_BACK");
+  assert.equal((await here.operator.get("/v1/admin/claims/claim-of-bob")).status, "FAILED_ROLLED_BACK");
   assert.deepEqual(complaints, []);
   await context.close();
 });
 
 test("a claim fits a phone", { timeout: 60_000 }, async () => {
-  const { page, context } = await openPage(browser, server, { width: 360, language: "ko-KR" });
+  const { page, context } = await openPage(here, { width: 360, language: "ko-KR" });
   await signIn(page, "/console", "watcher", "AUDITOR");
   await page.waitForSelector("#content h1");
   await page.evaluate(() => { location.hash = "/claims/claim-of-bob"; });

@@ -1,6 +1,6 @@
 // What the tests of the console share: events of every type, people who took part, and the list of pages.
 
-import { startBrowser, startServer } from "./start.mjs";
+import { stage } from "./start.mjs";
 
 export const DAY = 86_400_000;
 const LONG = "추석맞이 선착순 포인트 드롭 — 한가위 감사 대잔치, 전 회원 대상 특별 이벤트 (온라인 스토어 단독)";
@@ -16,24 +16,10 @@ export async function open(operator, body) {
   await operator.post(`/v1/admin/events/${body.eventId}/open`);
 }
 
-/** Starts a server and a browser, and has people take part in an event of every type. */
-export async function setStage() {
-  const server = await startServer();
-  const browser = await startBrowser();
-  const strike = async () => {
-    await browser.close();
-    await server.stop();
-  };
-  try {
-    return { server, browser, strike, ...(await fill(server)) };
-  } catch (error) {
-    await strike();
-    throw error;
-  }
-}
+/** A server and a browser, and people who took part in an event of every type. */
+export const setStage = () => stage({ fill });
 
-async function fill(server) {
-  const operator = server.api("ops", "OPERATOR");
+export async function fill({ server, operator }) {
   const ids = {};
   await operator.post("/v1/admin/coupons", { couponId: "ten_off", name: "Ten off", totalQuantity: 5, validFrom: 0, validUntil: 4_000_000_000_000, benefit: { percent: 10 } });
   await open(operator, event("drop", "FIRST_COME", { name: LONG, capacityTotal: 2, rewards: [...POINTS, { rewardId: "gift", kind: "ITEM" }] }));
@@ -58,8 +44,9 @@ async function fill(server) {
   const account = await operator.post("/v1/admin/accounts", { ownerId: "ann", currency: "KRW", scale: 0 });
   ids.account = account.accountId;
   ids.message = (await operator.get("/v1/admin/outbox")).items[0].eventId;
+  ids.bulk = (await operator.post("/v1/admin/allocations/retry", { status: "FAILED", note: "이유를 적은 긴 메모: 배송사 장애로 실패한 건을 다시 시도합니다" })).retryId;
   ids.transfer = (await operator.post(`/v1/admin/accounts/${ids.account}/deposit`, { amount: 500 }, { "idempotency-key": "ann-s-deposit-1" })).transferId;
-  return { operator, ids };
+  return { ids };
 }
 
 export const go = (page, hash) => page.evaluate((next) => { location.hash = next; }, hash);
@@ -84,6 +71,7 @@ export const pages = (ids) => [
   [`/claims/${ids.claim}`, "text=Nothing had to be undone."],
   ["/allocations", ".table >> text=gift"],
   [`/allocations/${ids.allocation}`, "text=Timeline"],
+  [`/allocations/bulk/${ids.bulk}`, "[data-progress]"],
   ["/outbox", "text=Nothing is sent"],
   [`/outbox/${ids.message}`, "pre"],
   ["/accounts", ".table >> text=KRW"],

@@ -1,26 +1,17 @@
 // The page when things go wrong: a connection that drops, an answer that is lost, a server that has too much to do.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { openEvent, points, visit } from "./play.mjs";
-import { startBrowser, startServer } from "./start.mjs";
+import { stage } from "./start.mjs";
 
-let server;
-let browser;
-before(async () => {
-  server = await startServer();
-  browser = await startBrowser();
-});
-after(async () => {
-  await browser?.close();
-  await server?.stop();
-});
+const here = stage();
 
-const summary = (event) => server.api("operator", "OPERATOR").get(`/v1/admin/events/${event.eventId}/summary`);
+const summary = (event) => here.server.api("operator", "OPERATOR").get(`/v1/admin/events/${event.eventId}/summary`);
 
 test("a click without a connection is carried out once it is back", async () => {
-  const event = await openEvent(server, "FIRST_COME", { capacityTotal: 5 });
-  const one = await visit(browser, server, "ann", `/events/${event.eventId}`);
+  const event = await openEvent(here, "FIRST_COME", { capacityTotal: 5 });
+  const one = await visit(here, "ann", `/events/${event.eventId}`);
   await one.button("Take a place").waitFor();
   await one.context.setOffline(true);
   await one.button("Take a place").click();
@@ -34,8 +25,8 @@ test("a click without a connection is carried out once it is back", async () => 
 });
 
 test("an answer that is lost is asked for again under the same key", async () => {
-  const event = await openEvent(server, "RANDOM", { rewards: [points("prize", 50)], random: { perDay: 5, prizes: [{ rewardId: "prize", weight: 1 }] } });
-  const one = await visit(browser, server, "bob", `/events/${event.eventId}`);
+  const event = await openEvent(here, "RANDOM", { rewards: [points("prize", 50)], random: { perDay: 5, prizes: [{ rewardId: "prize", weight: 1 }] } });
+  const one = await visit(here, "bob", `/events/${event.eventId}`);
   const keys = [];
   await one.page.route("**/plays", async (route) => {
     if (route.request().method() !== "POST") return route.fallback();
@@ -49,13 +40,13 @@ test("an answer that is lost is asked for again under the same key", async () =>
   await one.page.locator(".outcome").waitFor();
   assert.equal(keys.length, 3);
   assert.equal(new Set(keys).size, 1);
-  assert.equal((await server.api("bob", "USER").get(`/v1/events/${event.eventId}/plays`)).total, 1);
+  assert.equal((await here.server.api("bob", "USER").get(`/v1/events/${event.eventId}/plays`)).total, 1);
   one.quiet({ refusals: true });
 });
 
 test("a reload in the middle of it does not do it twice", async () => {
-  const event = await openEvent(server, "RANDOM", { rewards: [points("prize", 50)], random: { perDay: 5, prizes: [{ rewardId: "prize", weight: 1 }] } });
-  const one = await visit(browser, server, "cat", `/events/${event.eventId}`);
+  const event = await openEvent(here, "RANDOM", { rewards: [points("prize", 50)], random: { perDay: 5, prizes: [{ rewardId: "prize", weight: 1 }] } });
+  const one = await visit(here, "cat", `/events/${event.eventId}`);
   const lost = async (route) => {
     if (route.request().method() !== "POST") return route.fallback();
     await route.fetch();
@@ -68,13 +59,13 @@ test("a reload in the middle of it does not do it twice", async () => {
   await one.page.reload();
   await one.button("Spin").click();
   await one.page.locator(".outcome").waitFor();
-  assert.equal((await server.api("cat", "USER").get(`/v1/events/${event.eventId}/plays`)).total, 1);
+  assert.equal((await here.server.api("cat", "USER").get(`/v1/events/${event.eventId}/plays`)).total, 1);
   one.quiet({ refusals: true });
 });
 
 test("a server that is too busy is tried again with pauses that grow", async () => {
-  const event = await openEvent(server, "FIRST_COME", { capacityTotal: 5 });
-  const one = await visit(browser, server, "dan", `/events/${event.eventId}`);
+  const event = await openEvent(here, "FIRST_COME", { capacityTotal: 5 });
+  const one = await visit(here, "dan", `/events/${event.eventId}`);
   const times = [];
   await one.page.route("**/requests", async (route) => {
     if (route.request().method() !== "POST") return route.fallback();
@@ -91,8 +82,8 @@ test("a server that is too busy is tried again with pauses that grow", async () 
 });
 
 test("a page that only waits asks for little", async () => {
-  const event = await openEvent(server, "LOTTERY", { capacityTotal: 1, lotteryCutoffAt: (now) => now + 3_000_000 });
-  const one = await visit(browser, server, "eve", `/events/${event.eventId}`);
+  const event = await openEvent(here, "LOTTERY", { capacityTotal: 1, lotteryCutoffAt: (now) => now + 3_000_000 });
+  const one = await visit(here, "eve", `/events/${event.eventId}`);
   await one.button("Enter the draw").click();
   await one.seen("You are in the draw");
   const asked = [];

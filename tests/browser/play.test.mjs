@@ -1,24 +1,15 @@
 // What a participant does on the page, from the button to the reward.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { fresh, go, openEvent, points, visit } from "./play.mjs";
-import { openPage, startBrowser, startServer, token } from "./start.mjs";
+import { openPage, stage, token } from "./start.mjs";
 
-let server;
-let browser;
-before(async () => {
-  server = await startServer();
-  browser = await startBrowser();
-});
-after(async () => {
-  await browser?.close();
-  await server?.stop();
-});
+const here = stage();
 
 test("somebody applies, wins, and is given the reward", async () => {
-  const event = await openEvent(server, "FIRST_COME", { name: "Morning drop", capacityTotal: 5 });
-  const one = await visit(browser, server, "ann");
+  const event = await openEvent(here, "FIRST_COME", { name: "Morning drop", capacityTotal: 5 });
+  const one = await visit(here, "ann");
   await one.page.getByRole("link", { name: /Morning drop/ }).click();
   await one.button("Take a place").click();
   await one.seen("You made it!");
@@ -45,10 +36,10 @@ test("somebody applies, wins, and is given the reward", async () => {
 });
 
 test("whoever comes too late is told so, with the place they had", async () => {
-  const event = await openEvent(server, "FIRST_COME", { capacityTotal: 1 });
-  const late = await visit(browser, server, "late", `/events/${event.eventId}`);
+  const event = await openEvent(here, "FIRST_COME", { capacityTotal: 1 });
+  const late = await visit(here, "late", `/events/${event.eventId}`);
   await late.button("Take a place").waitFor();
-  await server.api("early", "USER").post(`/v1/events/${event.eventId}/requests`);
+  await here.server.api("early", "USER").post(`/v1/events/${event.eventId}/requests`);
   await late.button("Take a place").click();
   await late.seen("All places were taken");
   await late.seen("You were no. 2; the first 1 won");
@@ -57,9 +48,9 @@ test("whoever comes too late is told so, with the place they had", async () => {
 
 test("a place in line is followed until it is decided", async () => {
   // On one database a place is decided as it is taken; where it is not, this is what the page is told.
-  const event = await openEvent(server, "FIRST_COME", { capacityTotal: 20 });
+  const event = await openEvent(here, "FIRST_COME", { capacityTotal: 20 });
   const request = (more) => ({ requestId: "0192aaaa-bbbb-7ccc-8ddd-eeeeffff0001", eventId: event.eventId, eventType: "FIRST_COME", status: "QUEUED", uiResult: "PENDING", position: 17, ahead: 3, requestedAt: 1_700_000_000_000, duplicate: false, timeline: [{ from: null, to: "RECEIVED", at: 1_700_000_000_000 }, { from: "RECEIVED", to: "QUEUED", at: 1_700_000_000_001 }], ...more });
-  const one = await visit(browser, server, "queue", `/events/${event.eventId}`);
+  const one = await visit(here, "queue", `/events/${event.eventId}`);
   await one.page.route("**/requests", (route) => (route.request().method() === "POST" ? route.fulfill({ status: 202, json: request() }) : route.fallback()));
   let decide;
   const frame = (data) => `event: request\ndata: ${JSON.stringify(data)}\n\n`;
@@ -81,12 +72,12 @@ test("a place in line is followed until it is decided", async () => {
 });
 
 test("the button opens by the server's clock, whatever the browser's says", async () => {
-  const event = await openEvent(server, "FIRST_COME", { capacityTotal: 5, startsAt: (now) => now + 4_000 });
+  const event = await openEvent(here, "FIRST_COME", { capacityTotal: 5, startsAt: (now) => now + 4_000 });
   const prepare = (page) => page.addInitScript(() => {
     const { now } = Date;
     Date.now = () => now.call(Date) + 7_200_000;
   });
-  const one = await visit(browser, server, "bob", `/events/${event.eventId}`, { prepare });
+  const one = await visit(here, "bob", `/events/${event.eventId}`, { prepare });
   await one.seen("Starts in");
   assert.match(await one.page.locator(".clock").textContent(), /^00:0[1-5]$/);
   assert.equal(await one.button("Not open yet").getAttribute("aria-disabled"), "true");
@@ -96,20 +87,20 @@ test("the button opens by the server's clock, whatever the browser's says", asyn
 });
 
 test("a click twice applies once", async () => {
-  const event = await openEvent(server, "FIRST_COME", { capacityTotal: 5 });
-  const one = await visit(browser, server, "cat", `/events/${event.eventId}`);
+  const event = await openEvent(here, "FIRST_COME", { capacityTotal: 5 });
+  const one = await visit(here, "cat", `/events/${event.eventId}`);
   await one.button("Take a place").dblclick();
   await one.seen("You made it!");
-  const summary = await server.api("operator", "OPERATOR").get(`/v1/admin/events/${event.eventId}/summary`);
+  const summary = await here.server.api("operator", "OPERATOR").get(`/v1/admin/events/${event.eventId}/summary`);
   assert.deepEqual(summary.byResultCode, { SUCCESS: 1 });
   assert.equal(await one.page.locator(".problem").count(), 0);
   one.quiet();
 });
 
 test("a lottery: the place, the receipt, the result by itself, and the proof", async () => {
-  const event = await openEvent(server, "LOTTERY", { capacityTotal: 3, lotteryCutoffAt: (now) => now + 6_000 });
-  await server.api("before", "USER").post(`/v1/events/${event.eventId}/requests`);
-  const one = await visit(browser, server, "dan", `/events/${event.eventId}`);
+  const event = await openEvent(here, "LOTTERY", { capacityTotal: 3, lotteryCutoffAt: (now) => now + 6_000 });
+  await here.server.api("before", "USER").post(`/v1/events/${event.eventId}/requests`);
+  const one = await visit(here, "dan", `/events/${event.eventId}`);
   await one.seen("Entries close in");
   await one.seen("Commitment to the seed");
   await one.button("Enter the draw").click();
@@ -129,8 +120,8 @@ test("a lottery: the place, the receipt, the result by itself, and the proof", a
 });
 
 test("checking in, once a day", async () => {
-  const event = await openEvent(server, "ATTENDANCE", { rewards: [points("daily", 10), points("week", 100)], attendance: { count: "STREAK", daily: "daily", bonus: [{ days: 7, rewardId: "week" }] } });
-  const one = await visit(browser, server, "eve", `/events/${event.eventId}`);
+  const event = await openEvent(here, "ATTENDANCE", { rewards: [points("daily", 10), points("week", 100)], attendance: { count: "STREAK", daily: "daily", bonus: [{ days: 7, rewardId: "week" }] } });
+  const one = await visit(here, "eve", `/events/${event.eventId}`);
   await one.seen("0 days in a row");
   await one.button("Check in today").click();
   await one.seen("Checked in!");
@@ -144,8 +135,8 @@ test("checking in, once a day", async () => {
 });
 
 test("a game: the odds are there, and a play is counted", async () => {
-  const event = await openEvent(server, "RANDOM", { rewards: [points("prize", 50)], random: { perDay: 2, prizes: [{ rewardId: "prize", weight: 1 }] } });
-  const one = await visit(browser, server, "fay", `/events/${event.eventId}`);
+  const event = await openEvent(here, "RANDOM", { rewards: [points("prize", 50)], random: { perDay: 2, prizes: [{ rewardId: "prize", weight: 1 }] } });
+  const one = await visit(here, "fay", `/events/${event.eventId}`);
   await one.seen("100%");
   await one.seen("2 plays left");
   await one.button("Spin").click();
@@ -160,14 +151,14 @@ test("a game: the odds are there, and a play is counted", async () => {
 });
 
 test("a claim: not yet, and then all of it", async () => {
-  const event = await openEvent(server, "CLAIM", { conditions: "activity.LOGIN_COUNT >= 7", rewards: [points("gift", 500)] });
-  await server.api("operator", "OPERATOR").put("/v1/admin/users/gus/activity", { LOGIN_COUNT: 3 });
-  const one = await visit(browser, server, "gus", `/events/${event.eventId}`);
+  const event = await openEvent(here, "CLAIM", { conditions: "activity.LOGIN_COUNT >= 7", rewards: [points("gift", 500)] });
+  await here.server.api("operator", "OPERATOR").put("/v1/admin/users/gus/activity", { LOGIN_COUNT: 3 });
+  const one = await visit(here, "gus", `/events/${event.eventId}`);
   await one.seen("activity.LOGIN_COUNT >= 7");
   await one.button("Claim the rewards").click();
   await one.seen("the condition is not met");
   await one.page.locator(".facts").getByText("3", { exact: true }).waitFor();
-  await server.api("operator", "OPERATOR").put("/v1/admin/users/gus/activity", { LOGIN_COUNT: 9 });
+  await here.server.api("operator", "OPERATOR").put("/v1/admin/users/gus/activity", { LOGIN_COUNT: 9 });
   await one.button("Try once more").click();
   await one.seen("The rewards are yours!");
   await one.page.reload();
@@ -179,8 +170,8 @@ test("a claim: not yet, and then all of it", async () => {
 
 test("a coupon by its code: got, used, and given back", async () => {
   const couponId = fresh("SAVE");
-  await server.api("operator", "OPERATOR").post("/v1/admin/coupons", { couponId, name: "Ten off", totalQuantity: 2, benefit: { percent: 10 } });
-  const one = await visit(browser, server, "hal", "/coupons");
+  await here.server.api("operator", "OPERATOR").post("/v1/admin/coupons", { couponId, name: "Ten off", totalQuantity: 2, benefit: { percent: 10 } });
+  const one = await visit(here, "hal", "/coupons");
   await one.seen("No coupons yet");
   await one.page.getByLabel("Coupon code").fill(couponId);
   await one.button("Look it up").click();
@@ -203,7 +194,7 @@ test("a coupon by its code: got, used, and given back", async () => {
 });
 
 test("signing in by a pasted token, and out", async () => {
-  const { page, complaints } = await openPage(browser, server);
+  const { page, complaints } = await openPage(here);
   await page.goto("/play");
   await page.getByLabel("Token").fill("nonsense");
   await page.getByRole("button", { name: "Sign in" }).click();

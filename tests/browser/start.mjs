@@ -7,6 +7,7 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { createInterface } from "node:readline";
+import { after, before } from "node:test";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
@@ -30,13 +31,14 @@ async function start(command, options) {
   let log = "";
   child.stderr.on("data", (text) => { log = (log + text).slice(-20_000); });
   const ended = new Promise((done) => { child.on("exit", done); });
-  const first = createInterface({ input: child.stdout })[Symbol.asyncIterator]().next();
-  const line = await Promise.race([first, ended.then(() => ({ value: "" }))]);
-  const address = /^listening on (\S+)$/.exec(line.value ?? "")?.[1];
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const next = async () => (await Promise.race([lines.next(), ended.then(() => ({}))])).value;
+  const address = /^listening on (\S+)$/.exec((await next()) ?? "")?.[1];
   if (!address) throw new Error(`${command[0]} did not start: ${log}`);
   return {
     address,
-    log: () => log,
+    /** The next line that it says; none once it has ended. */
+    next,
     async stop() {
       child.kill("SIGTERM");
       await ended;
@@ -54,6 +56,28 @@ export async function startServer(settings = {}) {
     api: (user, roles) => api(server.address, token(user, roles)),
     async stop() {
       await server.stop();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The demonstration, and the links that it prints. */
+export async function startDemo(more = []) {
+  const folder = await mkdtemp(join(tmpdir(), "guerdon-browser-"));
+  const demo = await start(["demo", "--listen", "127.0.0.1:0", ...more], { cwd: folder });
+  const links = {};
+  let visitor = null;
+  for (let line = await demo.next(); line !== undefined && !line.includes("Ctrl-C"); line = await demo.next()) {
+    const [, page, link] = /^ +(play|console) +(\S+)$/.exec(line) ?? [];
+    if (page) links[page] = link;
+    visitor ??= /as the participant (\w+)/.exec(line)?.[1] ?? null;
+  }
+  return {
+    ...demo,
+    links,
+    visitor,
+    async stop() {
+      await demo.stop();
       await rm(folder, { recursive: true, force: true });
     },
   };
@@ -107,22 +131,44 @@ export function startBrowser() {
 }
 
 /**
+ * What the tests of a file stand on: a server and a browser, there before the first of them and gone after the last.
+ *   settings(here): the server's, once what it needs is there; fill(here): what the tests find; whatever they return is kept
+ *   `here.ending` takes what else has to be stopped
+ */
+export function stage({ settings = () => ({}), fill = () => ({}) } = {}) {
+  const here = { ending: [] };
+  before(async () => {
+    here.server = await startServer(await settings(here));
+    here.browser = await startBrowser();
+    here.operator = here.server.api("ops", "OPERATOR");
+    Object.assign(here, await fill(here));
+  });
+  after(async () => {
+    await here.browser?.close();
+    await here.server?.stop();
+    for (const end of here.ending) await end();
+  });
+  return here;
+}
+
+/**
  * A page in a browser of its own kind (language, width, colours). Whatever it complains about is kept in `complaints`:
  * errors on the console, exceptions, and violations of the content security policy.
  */
-export async function openPage(browser, server, { language = "en-GB", width = 1280, height = 900, dark = false } = {}) {
+export async function openPage({ browser, server }, { language = "en-GB", width = 1280, height = 900, dark = false } = {}) {
   const context = await browser.newContext({
     baseURL: server.address, locale: language, timezoneId: "Asia/Seoul", viewport: { width, height }, colorScheme: dark ? "dark" : "light", reducedMotion: "reduce",
   });
   const page = await context.newPage();
   page.setDefaultTimeout(20_000);
   const complaints = [];
+  const byOtherName = server.address.replace("127.0.0.1", "localhost");
   page.on("pageerror", (error) => complaints.push(`exception: ${error.message}`));
   page.on("console", (message) => {
     if (message.type() === "error") complaints.push(`console: ${message.text()} ${message.location().url ?? ""}`);
   });
   page.on("request", (request) => {
-    if (!request.url().startsWith(server.address) && !request.url().startsWith("data:")) complaints.push(`outside: ${request.url()}`);
+    if (![server.address, byOtherName].some((ours) => request.url().startsWith(ours)) && !request.url().startsWith("data:")) complaints.push(`outside: ${request.url()}`);
   });
   return { page, context, complaints };
 }
@@ -152,6 +198,40 @@ export async function axe(page) {
   return found.violations
     .filter((violation) => violation.impact === "serious" || violation.impact === "critical")
     .map((violation) => `${violation.id}: ${violation.nodes.map((node) => node.target.join(" ")).slice(0, 4).join(" | ")}`);
+}
+
+/** The ways in which every page is looked at. */
+export const VARIANTS = {
+  "a desk, in English": { width: 1280, height: 900, language: "en-GB" },
+  "a desk, in Korean, in the dark": { width: 1280, height: 900, language: "ko-KR", dark: true },
+  "a phone, in English": { width: 360, height: 740, language: "en-GB" },
+  "a phone, in Korean, in the dark": { width: 360, height: 740, language: "ko-KR", dark: true },
+};
+
+/** What can be pressed or written to, and what the Tab key does not lead to, or leads to without a mark of the focus. */
+export async function outOfReach(page) {
+  const count = await page.evaluate(() => {
+    const all = [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")];
+    const wanted = all.filter((one) => one.checkVisibility({ visibilityProperty: true }) && !one.disabled && one.tabIndex >= 0);
+    window.reach = { wanted, reached: new Set(), unmarked: new Set() };
+    document.addEventListener("focusin", window.reach.seen = ({ target }) => {
+      const { outlineStyle, boxShadow } = getComputedStyle(target);
+      window.reach.reached.add(target);
+      if (outlineStyle === "none" && boxShadow === "none") window.reach.unmarked.add(target);
+    });
+    return wanted.length;
+  });
+  for (let presses = 0; presses < 2 * count + 10; presses += 10) {
+    for (let some = 0; some < 10; some += 1) await page.keyboard.press("Tab");
+    if (await page.evaluate(() => window.reach.wanted.every((one) => !one.isConnected || window.reach.reached.has(one)))) break;
+  }
+  return page.evaluate(() => {
+    const { wanted, reached, unmarked, seen } = window.reach;
+    document.removeEventListener("focusin", seen);
+    const name = (one) => `${one.tagName.toLowerCase()} ${one.textContent.slice(0, 30) || one.getAttribute("aria-label") || one.name || ""}`;
+    const missed = wanted.filter((one) => one.isConnected && !reached.has(one)).map((one) => `not reached: ${name(one)}`);
+    return [...missed, ...[...unmarked].map((one) => `without a mark: ${name(one)}`)].slice(0, 8);
+  });
 }
 
 /** Waits for a look to find something, with a deadline. */

@@ -54,3 +54,30 @@ test("every name that the API can say has words in the console", async () => {
     for (const name of names) assert.ok(`${group}.${name}` in known, `${group}.${name} has no words`);
   }
 });
+
+const SOURCES = join(ASSETS, "../..");
+
+/** Whatever stands in a file of the house's own, as often as it stands there. */
+async function named(file, pattern) {
+  const text = await readFile(join(SOURCES, file), "utf8");
+  const found = [...text.matchAll(pattern)].map((match) => match[1]);
+  assert.ok(found.length > 20, `${file} lists ${found.length}`);
+  return found;
+}
+
+test("every code of a problem has words in both languages", async () => {
+  const codes = await named("core/src/code.rs", /^    \w+ "([A-Z_]+)" "/gm);
+  assert.ok(codes.includes("EVENT_NOT_OPEN") && codes.includes("INTERNAL_ERROR"));
+  for (const language of ["en", "ko"]) {
+    const known = await dictionary("base", language);
+    for (const code of codes) assert.ok(known[`problem.${code}`], `problem.${code} has no words in ${language}`);
+    const told = Object.keys(known).filter((key) => key.startsWith("problem."));
+    assert.deepEqual(told.map((key) => key.slice("problem.".length)).sort(), codes.sort(), "and nothing else has");
+  }
+});
+
+test("every check of the audit has a name in the console", async () => {
+  const checks = await named("engine/src/audit/check.rs", /^    (\w+) "[^"]+";$/gm);
+  const known = await dictionary("console", "en");
+  for (const check of checks) assert.ok(known[`check.${check}`], `check.${check} has no words`);
+});

@@ -33,8 +33,15 @@ export function outboxPage({ query, signal }) {
     say(t("outbox.replayed", { count: done.answer }));
     list.reload();
   } });
-  return page({ title: t("nav.outbox"), text: t("outbox.text"), actions: replay ? [replay] : null },
-    later(() => api.get("/v1/admin/outbox/sink", {}, { signal }), (sink) => sinkCard(sink)),
+  const where = h("div", {});
+  const look = () => replace(where, later(() => api.get("/v1/admin/outbox/sink", {}, { signal }), (sink) => sinkCard(sink)));
+  look();
+  const refresh = button(t("action.refresh"), { click: () => {
+    look();
+    list.reload();
+  } });
+  return page({ title: t("nav.outbox"), text: t("outbox.text"), actions: [refresh, replay] },
+    where,
     filters([{ name: "status", label: t("event.status"), options: STATUSES.map((one) => [one, named("messageStatus", one)]) }], values, () => list.reload()),
     list.element);
 }
