@@ -57,7 +57,7 @@ impl Demo {
 
     /// Whoever a link signs in.
     fn behind(&self, page: &str) -> Api {
-        let link = format!("{}/{page}#token=", self.address());
+        let link = format!("/{page}#token=");
         let token = self.lines.iter().find_map(|line| line.split_once(link.as_str())).unwrap().1;
         Api::new(self.address()).with_token(token)
     }

@@ -183,6 +183,8 @@ impl Show {
 
     fn print_links(&self, operator: &str) -> Result<(), String> {
         let base = format!("http://{}", self.open.address);
+        // A browser has one session for each host: by another name of it, the operator's does not end the participant's.
+        let operators = base.replace("//127.0.0.1:", "//localhost:");
         let visitor = self.token(VISITOR, Role::User)?;
         let data = match &self.kept {
             Some(folder) => format!("{}, which stays", folder.display()),
@@ -194,7 +196,7 @@ Events of every type are open, and {size} simulated people take part.
 
   play       {base}/play#token={visitor}
              as the participant {VISITOR}; the coupon WELCOME is there for everybody
-  console    {base}/console#token={operator}
+  console    {operators}/console#token={operator}
              as an operator
   API docs   {base}/docs
 
