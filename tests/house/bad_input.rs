@@ -247,6 +247,8 @@ fn cases() -> Vec<Case> {
         line,
         "/v1/admin/events/{eventId}/summary",
         "/v1/admin/events/{eventId}/stream",
+        "/v1/admin/events/{eventId}/pace",
+        "/v1/admin/events/{eventId}/pace/stream",
         "/v1/events/{eventId}/draw",
         "/v1/events/{eventId}/draw/document",
         "/v1/events/{eventId}/draw/proof",
@@ -288,6 +290,9 @@ fn cases() -> Vec<Case> {
     cases.push(send(apply, "/v1/events/claims/requests", "", (409, "EVENT_WRONG_TYPE"), None));
     let summary = "/v1/admin/events/{eventId}/summary";
     cases.push(get(summary, "/v1/admin/events/there/summary", 409, "EVENT_NOT_OPEN", None));
+    for route in ["/v1/admin/events/{eventId}/pace", "/v1/admin/events/{eventId}/pace/stream"] {
+        cases.push(get(route, &route.replace("{eventId}", "there"), 409, "EVENT_WRONG_TYPE", None));
+    }
     cases.extend(missing("GET", "/v1/users/{userId}/status", "USER_NOT_FOUND"));
     cases.extend(missing("PATCH", "/v1/admin/events/{eventId}", "EVENT_NOT_FOUND"));
     for route in ["open", "close", "cancel"] {
@@ -475,6 +480,8 @@ fn strangers_get_nothing(cluster: &Cluster) {
         ("GET", "/v1/admin/events/open_1/requests"),
         ("GET", "/v1/admin/events/open_1/summary"),
         ("GET", "/v1/admin/events/open_1/stream"),
+        ("GET", "/v1/admin/events/open_1/pace"),
+        ("GET", "/v1/admin/events/open_1/pace/stream"),
         ("GET", "/v1/admin/requests/x"),
         ("POST", "/v1/admin/accounts"),
         ("POST", "/v1/admin/accounts/1/deposit"),

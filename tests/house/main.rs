@@ -36,6 +36,7 @@ mod keeping;
 mod keys;
 mod limits;
 mod lottery;
+mod paces;
 mod participants;
 mod publishing;
 mod requests;

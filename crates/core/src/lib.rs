@@ -20,6 +20,7 @@ pub mod identity;
 pub mod money;
 mod named;
 pub mod outbox;
+pub mod pace;
 pub mod rejection;
 pub mod requests;
 pub mod search;

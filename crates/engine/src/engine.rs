@@ -11,6 +11,7 @@ use crate::idempotency::{KeyOptions, Keys};
 use crate::loops::Loops;
 use crate::metrics::EngineMetrics;
 use crate::outbox::{OutboxOptions, Publisher, Sink};
+use crate::pace::Paces;
 use crate::requests::{Intake, Watch};
 use crate::trace::{self, OpenSpan, SpanKind, Traces};
 use crate::users::{UnknownUsers, UserBook};
@@ -36,6 +37,8 @@ const DRAWS_INTERVAL: Duration = Duration::from_millis(200);
 /// How many documents of draws are begun at the same time.
 const DOCUMENTS_AT_ONCE: usize = 2;
 pub(crate) const WATCH_INTERVAL: Duration = Duration::from_millis(250);
+/// An event's pace is counted in whole seconds.
+const PACES_INTERVAL: Duration = Duration::from_millis(500);
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// The ledger's loop waits for news by itself.
 const LEDGER_PAUSE: Duration = Duration::from_millis(1);
@@ -80,6 +83,7 @@ pub struct Engine {
     pub(crate) users: UserBook,
     intake: Arc<Intake>,
     pub(crate) watch: Watch,
+    pub(crate) paces: Paces,
     pub(crate) draws: UnderWay,
     pub(crate) keys: Arc<Keys>,
     pub(crate) desk: Arc<Desk>,
@@ -131,6 +135,7 @@ impl Engine {
             users,
             intake,
             watch,
+            paces: Paces::default(),
             draws,
             keys,
             desk,
@@ -168,6 +173,7 @@ impl Engine {
         engine.start_coupons();
         engine.every("missing_providers", MISSING_INTERVAL, Self::find_missing_providers);
         engine.every("draws", DRAWS_INTERVAL, Self::advance_draws);
+        engine.every("paces", PACES_INTERVAL, |engine| async move { engine.look_at_paces().await });
         engine.every("watch", WATCH_INTERVAL, |engine| async move { engine.look_at_watched_lines().await });
         engine.every(
             "requests_sweeper",

@@ -26,6 +26,7 @@ mod idempotency;
 mod loops;
 mod metrics;
 mod outbox;
+mod pace;
 mod page;
 mod quiet;
 mod readiness;

@@ -67,6 +67,8 @@ pub(crate) fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(admin::events::requests::handle))
         .routes(routes!(admin::events::summary::handle))
         .routes(routes!(admin::events::stream::handle))
+        .routes(routes!(admin::events::pace::get::handle))
+        .routes(routes!(admin::events::pace::stream::handle))
         .routes(routes!(admin::events::users::handle))
         .routes(routes!(admin::requests::get::handle))
         .routes(routes!(admin::search::handle))

@@ -15,6 +15,7 @@ pub mod entries;
 pub mod events;
 pub mod idempotency;
 pub mod outbox;
+pub mod pace;
 pub mod requests;
 pub mod users;
 pub mod wallet;
@@ -85,6 +86,7 @@ pub fn statements(engine: Engine) -> Vec<&'static Statement> {
         outbox::publishing::STATEMENTS,
         outbox::shards::STATEMENTS,
         outbox::told::STATEMENTS,
+        pace::STATEMENTS,
         requests::STATEMENTS,
         requests::sweeping::STATEMENTS,
         users::STATEMENTS,

@@ -41,3 +41,13 @@ export function codeText(text) {
 export function raw(value, title) {
   return h("details", { class: "raw" }, h("summary", {}, title ?? t("raw.title")), h("pre", { tabindex: "0" }, JSON.stringify(value, null, 2)));
 }
+
+/** A figure that is changed in place. */
+export function figure(name, key) {
+  const value = h("span", { data: { figure: key } }, "–");
+  const under = h("small", {});
+  return { element: h("div", { class: "figure" }, h("dt", {}, name), h("dd", {}, value, under)), set: (text, more = "") => {
+    value.textContent = text;
+    under.textContent = more;
+  } };
+}

@@ -15,6 +15,7 @@ super::assets! {
     "console/pages/event.js"
     "console/pages/events.js"
     "console/pages/outbox.js"
+    "console/pages/pace.js"
     "console/pages/request.js"
     "console/pages/search.js"
     "console/pages/users.js"

@@ -33,10 +33,10 @@ function report({ ok, checks }, took) {
       h("div", { class: "row" }, badge(t(ok ? "audit.ok" : "audit.bad"), ok ? "good" : "bad"), h("span", { class: "muted" }, duration(took))),
       h("p", { class: "verdict-text", data: { audit: String(ok) } }, ok ? t("audit.ok.text", { count: checks.length }) : t("audit.bad.text", { count: failed }))),
     h("div", { class: "list" }, table([
-      { title: t("audit.check"), cell: (check) => h("strong", {}, check.name) },
+      { title: t("audit.check"), cell: (check) => [h("strong", {}, named("check", check.name)), h("div", { class: "under" }, h("code", {}, check.name))] },
       { title: t("audit.verdict"), cell: (check) => badge(t(check.ok ? "audit.holds" : "audit.broken"), check.ok ? "good" : "bad") },
       { title: t("audit.checked"), align: "end", cell: (check) => number(check.checked) },
-      { title: t("audit.detail"), cell: (check) => [check.detail, check.failures?.length > 0 && h("ul", { class: "bullets" }, check.failures.map((one) => h("li", {}, one)))] },
+      { title: t("audit.detail"), cell: (check) => [h("span", { lang: "en" }, check.detail), check.failures?.length > 0 && h("ul", { class: "bullets" }, check.failures.map((one) => h("li", {}, one)))] },
     ], [...checks].sort((one, other) => Number(one.ok) - Number(other.ok)), { label: t("audit.check") }).element),
   ];
 }

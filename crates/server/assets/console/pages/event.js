@@ -10,8 +10,9 @@ import { mayOperate } from "/assets/base/session.js";
 import { follow } from "/assets/base/stream.js";
 import { ask, badge, button, card, emptyState, facts, field, moment, pagedTable, say, select, table, toneOf } from "/assets/base/ui.js";
 import { page } from "/assets/console/frame.js";
-import { claimLink, raw, requestLink, rewardText, statusMark, userLink } from "/assets/console/marks.js";
+import { claimLink, figure, raw, requestLink, rewardText, statusMark, userLink } from "/assets/console/marks.js";
 import { allocationsTable } from "/assets/console/pages/allocations.js";
+import { livePace } from "/assets/console/pages/pace.js";
 
 const LINES = ["FIRST_COME", "LOTTERY"];
 const POLL_MS = 3_000;
@@ -30,7 +31,10 @@ export async function eventPage({ parameters, signal }) {
 
   const parts = [];
   if (LINES.includes(event.type)) parts.push(event.status === "DRAFT" ? notOpenYet() : liveLine(event, path, signal));
-  else parts.push(liveStock(event, path, draw, signal));
+  else {
+    if (event.status === "OPEN") parts.push(livePace(event, path, signal));
+    parts.push(event.status === "DRAFT" ? notOpenYet() : liveStock(event, path, draw, signal));
+  }
   if (event.type === "LOTTERY" && event.status !== "DRAFT") parts.push(await drawCard(event, signal));
   parts.push(whyCard(event), settingsCard(event));
   if (LINES.includes(event.type) && event.status !== "DRAFT") parts.push(requestsCard(path, signal));
@@ -87,16 +91,6 @@ async function extend(event, path, draw) {
 
 function notOpenYet() {
   return card(null, emptyState(t("event.draft.title"), t("event.draft.text")));
-}
-
-/** A figure that is changed in place. */
-function figure(name, key) {
-  const value = h("span", { data: { figure: key } }, "–");
-  const under = h("small", {});
-  return { element: h("div", { class: "figure" }, h("dt", {}, name), h("dd", {}, value, under)), set: (text, more = "") => {
-    value.textContent = text;
-    under.textContent = more;
-  } };
 }
 
 const RESULT_TONES = { SUCCESS: "good", REJECTED_CAPACITY: "quiet", REJECTED_LOTTERY_LOSE: "quiet", REJECTED_EVENT_CANCELLED: "warn" };
@@ -235,7 +229,7 @@ async function drawCard(event, signal) {
       draw.root && [t("draw.root"), h("code", {}, draw.root)],
       draw.seed && [t("draw.seed"), h("code", {}, draw.seed)],
     ]),
-    h("p", { class: "muted small-text" }, draw.note), act);
+    h("p", { class: "muted small-text" }, t(draw.protectsAgainstOperator ? "draw.safe" : "draw.note")), act);
 }
 
 function whyCard(event) {

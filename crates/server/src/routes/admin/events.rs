@@ -7,6 +7,7 @@ pub(crate) mod draw;
 pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod open;
+pub(crate) mod pace;
 pub(crate) mod patch;
 pub(crate) mod requests;
 pub(crate) mod stream;

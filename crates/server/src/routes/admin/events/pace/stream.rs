@@ -1,0 +1,42 @@
+use crate::app::App;
+use crate::identity::{Caller, Inspect};
+use crate::path::Id;
+use crate::problem::Problem;
+use crate::stream::{Frame, changes};
+use axum::extract::State;
+use axum::response::IntoResponse;
+use guerdon_core::EventId;
+use guerdon_core::pace::Pace;
+use std::sync::Arc;
+
+/// The pace of an event without a line as server-sent events named `pace`: one for each second.
+#[utoipa::path(
+    get, path = "/v1/admin/events/{eventId}/pace/stream", tag = "Operators", operation_id = "streamEventPace",
+    params(("eventId" = String, Path)),
+    responses((status = 200, content_type = "text/event-stream", body = String))
+)]
+pub(crate) async fn handle(
+    State(app): State<Arc<App>>,
+    mut caller: Caller<Inspect>,
+    Id(id): Id<EventId>,
+) -> Result<impl IntoResponse, Problem> {
+    let watched = app.engine.follow_pace(&id).await?;
+    let waiting = watched.clone();
+    let look = move |_| {
+        let mut watched = watched.clone();
+        async move {
+            // The first look is under way; whoever ends the engine ends the stream.
+            let pace = watched.wait_for(Pace::is_known).await.map(|pace| pace.view()).ok();
+            let data = serde_json::to_string(&pace).unwrap_or_default();
+            Ok(Frame { name: "pace", data, last: pace.is_none() })
+        }
+    };
+    let changed = move |_| {
+        let mut waiting = waiting.clone();
+        waiting.mark_unchanged();
+        async move {
+            let _ = waiting.changed().await;
+        }
+    };
+    Ok(changes(app, caller.take_place(), look, changed))
+}
