@@ -10,12 +10,21 @@ import { badge, card, emptyState, toneOf } from "/assets/base/ui.js";
 import { figure } from "/assets/console/marks.js";
 
 const SECOND_MS = 1_000;
-const TONES = { WON: "good", NOTHING: "quiet", FIRST_DAY: "accent", IN_A_ROW: "good" };
+const TONES = { NOTHING: "quiet", FIRST_DAY: "accent", IN_A_ROW: "good" };
+/** Prizes side by side are told apart. */
+const PRIZE_TONES = ["good", "accent", "warn", "bad"];
 
 /** What came of something, in words: a prize by its name, a claim by its status. */
 function nameOf({ result, rewardId }, event) {
   if (rewardId) return rewardId;
   return event.type === "CLAIM" ? named("claimStatus", result) : t(`pace.${result}`);
+}
+
+/** The same prize has the same colour, however many of it are won. */
+function toneOfResult({ result, rewardId }, event) {
+  const prize = event.rewards.findIndex((reward) => reward.rewardId === rewardId);
+  if (prize >= 0) return PRIZE_TONES[prize % PRIZE_TONES.length];
+  return TONES[result] ?? toneOf(result);
 }
 
 export function livePace(event, path, signal) {
@@ -39,7 +48,7 @@ export function livePace(event, path, signal) {
     minute.set(number(pace.lastMinute));
     peak.set(number(Math.max(0, ...pace.perSecond)), t("live.perSecond"));
     const parts = [...pace.results].sort((one, other) => other.count - one.count);
-    results.set(parts.map((one) => ({ name: nameOf(one, event), value: one.count, tone: TONES[one.result] ?? toneOf(one.result) })));
+    results.set(parts.map((one) => ({ name: nameOf(one, event), value: one.count, tone: toneOfResult(one, event) })));
     results.element.hidden = parts.length === 0;
     none.hidden = parts.length > 0;
   }
