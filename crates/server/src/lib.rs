@@ -6,6 +6,7 @@ mod cursor;
 mod edge;
 mod error_pages;
 mod gateway;
+mod header_time;
 mod identity;
 mod json;
 mod limits;

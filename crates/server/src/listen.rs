@@ -2,12 +2,13 @@
 
 use crate::address::Peer;
 use crate::app::HttpOptions;
+use crate::header_time::HeaderTime;
 use axum::body::Body;
 use axum::response::Response;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use prometheus_client::metrics::gauge::Gauge;
@@ -153,7 +154,7 @@ where
 {
     let mut builder = http1::Builder::new();
     builder
-        .timer(TokioTimer::new())
+        .timer(HeaderTime::default())
         .header_read_timeout(http.header_timeout)
         .max_headers(HEADERS_MAX)
         .max_buf_size(HEADER_BYTES_MAX);

@@ -2,6 +2,7 @@
 //! those of public keys are.
 
 mod keys;
+mod read;
 mod remembered;
 
 pub use keys::KeyTimes;
@@ -9,13 +10,13 @@ pub(crate) use keys::key_names;
 
 use crate::problem::Problem;
 use futures_util::future::BoxFuture;
-use guerdon_core::identity::{Identity, Role};
-use guerdon_core::{Code, Timestamp, UserId};
-use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+use guerdon_core::identity::Identity;
+use guerdon_core::{Code, Timestamp};
+use jsonwebtoken::{Algorithm, DecodingKey};
 use keys::{KeyRing, NoKey};
 use prometheus_client::registry::Registry;
+use read::{Parts, Read, Rules, read};
 use remembered::{Known, Remembered};
-use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
@@ -32,17 +33,6 @@ pub struct AuthOptions {
     /// Checked where set.
     pub issuer: Option<String>,
     pub audience: Option<String>,
-}
-
-/// What a token says. `roles` is `["USER"]` unless given; roles that we do not know mean nothing.
-#[derive(Debug, Deserialize)]
-struct Claims {
-    sub: String,
-    name: Option<String>,
-    roles: Option<Vec<String>>,
-    /// Seconds since the epoch; may have a fraction.
-    exp: f64,
-    nbf: Option<f64>,
 }
 
 /// When a token is good.
@@ -69,29 +59,24 @@ struct Public {
     ring: KeyRing,
     source: FetchKeys,
     remembered: Remembered,
-    /// For each algorithm that a key can be for.
-    validations: [Validation; 3],
 }
 
 pub struct Verifier {
-    secret: Option<(DecodingKey, Validation)>,
+    secret: Option<DecodingKey>,
     public: Option<Public>,
+    rules: Rules,
 }
 
 impl Verifier {
     /// Takes tokens that are signed with the secret, where there is one, and for public keys, where they come from somewhere.
     pub fn new(options: &AuthOptions, keys: Option<(FetchKeys, KeyTimes)>) -> Self {
-        let secret = options.secret.as_ref().map(|secret| {
-            (DecodingKey::from_secret(secret.as_bytes()), validation(options, Algorithm::HS256))
-        });
+        let secret = options.secret.as_ref().map(|secret| DecodingKey::from_secret(secret.as_bytes()));
         let public = keys.map(|(source, times)| Public {
             ring: KeyRing::new(times),
             source,
             remembered: Remembered::default(),
-            validations: [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA]
-                .map(|algorithm| validation(options, algorithm)),
         });
-        Self { secret, public }
+        Self { secret, public, rules: Rules::by(options) }
     }
 
     pub fn register(&self, registry: &mut Registry) {
@@ -134,22 +119,26 @@ impl Verifier {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(invalid("the token is longer than 8 KiB"));
         }
+        let parts = Parts::of(token, &self.rules.heads)?;
         match (&self.public, &self.secret) {
-            (Some(public), secret) => {
-                let header = jsonwebtoken::decode_header(token).map_err(|error| invalid(&refusal(&error)))?;
-                match (header.alg, secret) {
-                    (Algorithm::HS256, Some((key, validation))) => read(token, key, validation, now),
-                    _ => public.verify(token, header.kid.as_deref(), now).await,
-                }
+            (_, Some(secret)) if parts.head.algorithm == Algorithm::HS256 || self.public.is_none() => {
+                read(&parts, secret, Algorithm::HS256, &self.rules, now)
             }
-            (None, Some((key, validation))) => read(token, key, validation, now),
-            (None, None) => Err(invalid("this server takes no tokens")),
+            (Some(public), _) => public.verify(token, &parts, &self.rules, now).await,
+            (None, _) => Err(invalid("this server takes no tokens")),
         }
     }
 }
 
 impl Public {
-    async fn verify(&self, token: &str, kid: Option<&str>, now: Timestamp) -> Result<Read, Problem> {
+    async fn verify(
+        &self,
+        token: &str,
+        parts: &Parts<'_>,
+        rules: &Rules,
+        now: Timestamp,
+    ) -> Result<Read, Problem> {
+        let kid = parts.head.kid.as_deref();
         let hash = Sha256::digest(token.as_bytes()).into();
         if let Some(known) = self.remembered.find(&hash) {
             if self.ring.still_has(known.kid.as_deref(), &known.key) && known.times.check(now).is_ok() {
@@ -164,76 +153,15 @@ impl Public {
                 "the keys that tokens are checked with cannot be fetched just now; try again",
             ),
         })?;
-        let validation =
-            self.validations.iter().find(|validation| validation.algorithms.contains(&key.algorithm));
-        let validation = validation.ok_or_else(|| invalid("the algorithm is not accepted"))?;
-        let (identity, times) = read(token, &key.decoding, validation, now)?;
+        let (identity, times) = read(parts, &key.decoding, key.algorithm, rules, now)?;
         let known = Known { identity: Arc::clone(&identity), times, kid: kid.map(Into::into), key };
         self.remembered.keep(hash, known);
         Ok((identity, times))
     }
 }
 
-/// Only this algorithm: a token that names another, or none, is refused whatever it is signed with.
-fn validation(options: &AuthOptions, algorithm: Algorithm) -> Validation {
-    let mut validation = Validation::new(algorithm);
-    // Times are judged by the server's clock.
-    validation.validate_exp = false;
-    validation.validate_nbf = false;
-    // `exp` and `sub` are required by the shape of the claims.
-    validation.required_spec_claims.clear();
-    match &options.audience {
-        Some(audience) => validation.set_audience(&[audience]),
-        None => validation.validate_aud = false,
-    }
-    if let Some(issuer) = &options.issuer {
-        validation.set_issuer(&[issuer]);
-    }
-    for (claim, checked) in [("aud", options.audience.is_some()), ("iss", options.issuer.is_some())] {
-        if checked {
-            validation.required_spec_claims.insert(claim.into());
-        }
-    }
-    validation
-}
-
-type Read = (Arc<Identity>, Times);
-
-fn read(token: &str, key: &DecodingKey, validation: &Validation, now: Timestamp) -> Result<Read, Problem> {
-    let read = jsonwebtoken::decode::<Claims>(token, key, validation);
-    let read = read.map_err(|error| invalid(&refusal(&error)))?;
-    if read.header.crit.is_some() {
-        return Err(invalid("it has to be understood in a way that this server does not know (crit)"));
-    }
-    let claims = read.claims;
-    let times = Times { expires_at: numeric_date(claims.exp), not_before: claims.nbf.map(numeric_date) };
-    times.check(now)?;
-    let user_id = UserId::parse(claims.sub).map_err(|reason| invalid(&format!("sub {reason}")))?;
-    let roles = match claims.roles {
-        None => vec![Role::User],
-        Some(names) => names.iter().filter_map(|name| Role::parse(name)).collect(),
-    };
-    Ok((Arc::new(Identity { user_id, name: claims.name, roles }), times))
-}
-
 fn invalid(detail: &str) -> Problem {
     Problem::new(Code::TokenInvalid, detail)
-}
-
-/// Says what is wrong without repeating any of the token.
-fn refusal(error: &jsonwebtoken::errors::Error) -> String {
-    use jsonwebtoken::errors::ErrorKind;
-    match error.kind() {
-        ErrorKind::InvalidSignature => "the signature does not match".into(),
-        ErrorKind::InvalidAudience => "the token is for another audience".into(),
-        ErrorKind::InvalidIssuer => "the token is from another issuer".into(),
-        ErrorKind::InvalidAlgorithm | ErrorKind::InvalidAlgorithmName => {
-            "the algorithm is not accepted".into()
-        }
-        ErrorKind::MissingRequiredClaim(claim) => format!("the claim {claim} is missing"),
-        ErrorKind::Json(_) => "its header or its claims cannot be read: a known algorithm, sub and exp are needed, and each claim in its own type".into(),
-        _ => "it is not a JSON web token that can be read".into(),
-    }
 }
 
 #[expect(
