@@ -447,8 +447,7 @@ fn a_secret_that_was_rotated_fails_nothing() {
 /// Nobody is there: known not to be applied, tried again, and delivered once somebody is.
 #[test]
 fn a_provider_that_refuses_connections_costs_only_time() {
-    // A port that was free a moment ago.
-    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let address = format!("127.0.0.1:{}", guerdon_harness::free_port());
     let cluster = start(TestEngine::Sqlite, 1, &hurried_at(&format!("http://{address}")));
     let api = cluster.operator(0);
     open_item_drop(&api, "drop", 1, &json!([item("sword")]));

@@ -255,7 +255,7 @@ fn streams_flow_through_it() {
 
 #[test]
 fn without_a_server_it_says_so_and_comes_back_by_itself() {
-    let address = format!("127.0.0.1:{}", guerdon_harness::postgres_server::free_port());
+    let address = format!("127.0.0.1:{}", guerdon_harness::free_port());
     let gateway = Server::start(
         BINARY,
         &ServerOptions::gateway(&[&format!("http://{address}")])

@@ -211,10 +211,8 @@ fn a_dead_event_can_be_passed_over_or_held_and_replayed(engine: TestEngine, serv
 }
 
 fn a_sink_that_is_away_costs_nothing(engine: TestEngine, servers: usize) {
-    // A port where nobody listens yet.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = free.local_addr().unwrap();
-    drop(free);
+    // Nobody listens there yet.
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], guerdon_harness::free_port()));
     let url = format!("http://{address}/hook");
     let settings = [
         ("GUERDON_OUTBOX__SINK", "webhook"),

@@ -236,7 +236,7 @@ fn rabbitmq_a_consumer_goes_on_with_the_trace() {
 fn nothing_waits_for_a_collector() {
     // One that answers nobody, one that is not there, one that wants nothing.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = format!("127.0.0.1:{}", guerdon_harness::free_port());
     let refusing = Hook::start();
     refusing.answer_all(400);
     let urls = [format!("http://{}", silent.local_addr().unwrap()), format!("http://{gone}"), refusing.url()];

@@ -50,17 +50,22 @@ impl RabbitSink {
         Ok(Line { connection, channel })
     }
 
-    /// Hands all over, then waits for all confirmations.
+    /// Hands over what there is time for, then waits for the confirmations. Half of the time is left for these: what was
+    /// handed over and not confirmed is handed over again, so a machine that is too slow for all of it would never get on.
     async fn hand_over(
         &self,
         channel: &Channel,
         messages: &[Message],
         verdicts: &mut [Verdict],
+        time: &Time,
     ) -> Result<(), String> {
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
         let mut confirmations = Vec::with_capacity(messages.len());
         let mut broken = Ok(());
         for (index, message) in messages.iter().enumerate() {
+            if index > 0 && !time.allows(self.timeout / 2) {
+                break;
+            }
             let body = match envelope::seal(message, &self.source) {
                 Ok(body) => body,
                 Err(error) => {
@@ -124,7 +129,8 @@ impl Sink for RabbitSink {
                 *held = Some(line);
                 return Published { verdicts, away: None };
             }
-            let handed = self.hand_over(&line.channel, messages, &mut verdicts);
+            let time = time.at_most(self.timeout);
+            let handed = self.hand_over(&line.channel, messages, &mut verdicts, &time);
             let handed = tokio::time::timeout(self.timeout, handed).await;
             match handed.unwrap_or_else(|_| Err(late())) {
                 Ok(()) => {

@@ -42,7 +42,10 @@ impl Api {
         let agent = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .timeout_global(Some(Duration::from_secs(60)))
+            .max_idle_connections(64)
             .max_idle_connections_per_host(64)
+            // Well before a server would end a connection that rests: one that is taken up again is still there.
+            .max_idle_age(Duration::from_millis(200))
             .build()
             .new_agent();
         Self { address: address.into(), token: None, agent }

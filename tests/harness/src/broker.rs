@@ -1,5 +1,6 @@
 //! Brokers: those that the test script started, and ones of a test's own that it can kill; and what can be read from them.
 
+use crate::ports::free_ports;
 use crate::wait::until;
 use lapin::options::{
     BasicGetOptions, BasicPublishOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
@@ -13,7 +14,7 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use serde_json::Value;
 use std::fs::File;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -21,6 +22,8 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Its own, and two for what stands beside it, as scripts/broker says.
+const PORTS: u16 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BrokerKind {
@@ -58,7 +61,7 @@ pub struct OwnBroker {
 impl OwnBroker {
     pub fn start(kind: BrokerKind) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the broker");
-        let mut broker = Self { kind, port: free_ports(), folder, child: None };
+        let mut broker = Self { kind, port: free_ports(PORTS), folder, child: None };
         broker.restart();
         broker
     }
@@ -145,16 +148,6 @@ impl Drop for OwnBroker {
             let _ = Command::new("epmd").args(["-port", &port, "-kill"]).output();
         }
     }
-}
-
-/// A port whose next two are free as well.
-fn free_ports() -> u16 {
-    until("three free ports", PATIENCE, || {
-        let first = TcpListener::bind("127.0.0.1:0").ok()?;
-        let port = first.local_addr().ok()?.port();
-        let others = [1, 2].map(|step| TcpListener::bind(("127.0.0.1", port.checked_add(step)?)).ok());
-        others.iter().all(Option::is_some).then_some(port)
-    })
 }
 
 /// Somebody who sees all that goes through a topic, beside whoever consumes it.

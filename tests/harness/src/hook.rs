@@ -76,6 +76,11 @@ impl Hook {
         self.calls.lock().expect("the calls").clone()
     }
 
+    /// How often it was called so far; what was said is not copied for it.
+    pub fn count(&self) -> usize {
+        self.calls.lock().expect("the calls").len()
+    }
+
     /// How many wait for an answer.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::SeqCst)

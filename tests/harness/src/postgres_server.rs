@@ -1,7 +1,7 @@
 //! A PostgreSQL of a test's own, which it may stop, kill and start again.
 
+use crate::ports::free_port;
 use crate::wait::until;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -110,8 +110,4 @@ fn as_postgres(program: &Path) -> Command {
     } else {
         Command::new(program)
     }
-}
-
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
 }

@@ -1,5 +1,6 @@
 //! Redis of a test's own, alone or as a cluster, to be killed, emptied and replaced.
 
+use crate::ports::free_port;
 use crate::wait::until;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -111,11 +112,6 @@ impl Drop for OwnRedis {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its number").port()
 }
 
 /// Three nodes that share the keys among them.

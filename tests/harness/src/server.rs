@@ -46,6 +46,8 @@ impl ServerOptions {
 pub struct Server {
     pub address: String,
     pub log: PathBuf,
+    /// Its connections are kept: whoever calls as somebody else need not connect anew.
+    api: Api,
     child: Child,
     traced: bool,
     _folder: tempfile::TempDir,
@@ -96,6 +98,7 @@ impl Server {
             Some(address) => Ok(Self {
                 address: address.into(),
                 log,
+                api: Api::new(address),
                 child,
                 traced: !options.under.is_empty(),
                 _folder: folder,
@@ -109,7 +112,7 @@ impl Server {
     }
 
     pub fn api(&self) -> Api {
-        Api::new(&self.address)
+        self.api.clone()
     }
 
     /// The server's own process, also where another program runs it.

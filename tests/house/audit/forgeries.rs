@@ -10,6 +10,17 @@ pub(super) struct Forgery {
 
 pub(super) const DROP: &str = "(SELECT event_key FROM event_lines WHERE event_id = 'drop_1')";
 
+/// Who has which coupons is an index of its own there, and its tail.
+pub(super) const ON_SQLITE: &[Forgery] = &[Forgery {
+    what: "a coupon that is in nobody's index",
+    sql: &[
+        "DELETE FROM user_coupon_holders WHERE user_id = 'u-2'",
+        "DELETE FROM user_coupon_tail WHERE user_id = 'u-2'",
+    ],
+    check: "user_coupons",
+    names: "for u-2: its user would not find it",
+}];
+
 pub(super) const FORGERIES: &[Forgery] = &[
     Forgery {
         what: "a winner is deleted",

@@ -83,7 +83,7 @@ checks! {
     grants "what the wallet paid for claims and took back is what they were granted and what was revoked";
     compensations "every compensation of a claim has its log, before and after";
     coupons "as many of each coupon are issued as are counted, and no more than there are";
-    user_coupons "every user coupon is of a coupon that there is, in a place that its user can have, one for each key";
+    user_coupons "every user coupon is of a coupon that there is, in a place that its user can have, one for each key, and is found by its user";
     coupon_messages "every decision about a coupon has its message in the outbox, and every one that is pending has its own";
     stock "stock + granted + held = total, for each limited reward";
     money "the balances of each currency sum to zero with its issue account";

@@ -82,14 +82,15 @@ impl Audit {
             .user_coupons
             .expect(held.id.coupon_number() == number, || what("its id is of another coupon"));
         let all = rows::of_its_user(tx, held)?;
-        let itself = all.iter().find(|one| one.id == held.id);
-        // On SQLite a newcomer is found by its user in the server's memory, not in ours.
-        if let Some(itself) = itself {
-            let mut others = all.iter().filter(|one| one.id != held.id);
-            let once = others.clone().all(|other| other.key != itself.key);
+        let (itself, others): (Vec<_>, Vec<_>) = all.iter().partition(|one| one.id == held.id);
+        let listed = itself.first();
+        // On SQLite the index of who has what is a table of its own, and its tail is another.
+        self.checks.user_coupons.expect(listed.is_some(), || what("its user would not find it"));
+        if let Some(itself) = listed {
+            let once = others.iter().all(|other| other.key != itself.key);
             self.checks.user_coupons.expect(once, || what("its key was used for another as well"));
             let slot = itself.state.slot();
-            let alone = slot.is_none() || others.all(|other| other.state.slot() != slot);
+            let alone = slot.is_none() || others.iter().all(|other| other.state.slot() != slot);
             self.checks.user_coupons.expect(alone, || what("another has its place"));
         }
         let late = held.state.is_pending() && held.requested_at.plus_millis(PENDING_LAG_MS) < self.now;

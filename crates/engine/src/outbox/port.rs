@@ -32,6 +32,13 @@ impl Time {
         Self { since: Stopwatch::start(), left, stopping }
     }
 
+    /// The same, but no more than this from now on.
+    #[must_use]
+    pub fn at_most(mut self, most: Duration) -> Self {
+        self.left = self.left.min(self.since.elapsed() + most);
+        self
+    }
+
     /// Whether something may be begun that takes so long.
     pub fn allows(&self, time: Duration) -> bool {
         !*self.stopping.borrow() && self.since.elapsed() + time < self.left

@@ -49,8 +49,18 @@ pub fn page(tx: &mut Tx<'_>, after: &[u8], limit: i64) -> Result<Vec<UserCoupon>
     tx.query(&PAGE, &[Param::Blob(after), limit.into()], held)
 }
 
-/// What its user has of the same coupon, itself included, all of one moment.
+/// What its user has of the same coupon, itself included, all of one moment; without itself where its user would not find it.
 pub fn of_its_user(tx: &mut Tx<'_>, held: &UserCoupon) -> Result<Vec<UserCoupon>, Fault> {
+    let all = look(tx, held)?;
+    if all.iter().any(|one| one.id == held.id) {
+        return Ok(all);
+    }
+    // The audit has an index of its own in memory, and this one may be newer than that.
+    tx.holders().follow(tx)?;
+    look(tx, held)
+}
+
+fn look(tx: &mut Tx<'_>, held: &UserCoupon) -> Result<Vec<UserCoupon>, Fault> {
     let wanted = [(held.user_id.as_str(), held.key.as_str())];
     let all = of_users(tx, &held.coupon_id, &wanted)?.remove(held.user_id.as_str()).unwrap_or_default();
     Ok(all.into_iter().filter(|one| one.coupon_id == held.coupon_id).collect())

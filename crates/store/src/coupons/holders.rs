@@ -61,6 +61,8 @@ pub struct HolderIndex {
 struct State {
     /// Whether the tail was read.
     loaded: bool,
+    /// The last of the tail that was read.
+    read_to: i64,
     /// Given since the last run began.
     fresh: Hints,
     /// Being written to the index.
@@ -75,6 +77,21 @@ struct State {
     filter: Filter,
     /// Whether the filter has everybody who is in the index.
     filter_is_whole: bool,
+}
+
+impl State {
+    /// Takes in the tail after what was read of it.
+    fn read_on(&mut self, hasher: &RandomState, tx: &mut Tx<'_>) -> Result<(), Fault> {
+        loop {
+            let page = tail(tx, self.read_to, i64::MAX)?;
+            let Some((last, ..)) = page.last() else { return Ok(()) };
+            self.read_to = *last;
+            for (_, user, id) in &page {
+                self.fresh.insert(hasher, user, *id);
+                self.filter.insert(hash(hasher, user, 0));
+            }
+        }
+    }
 }
 
 /// What users have, by the hash of a user and a number: the first that a user has is under 0, the next under 1.
@@ -153,18 +170,17 @@ impl HolderIndex {
             return Ok(());
         }
         let mut loaded = State { loaded: true, ..State::default() };
-        let mut after = 0;
-        loop {
-            let page = tail(tx, after, i64::MAX)?;
-            let Some((last, ..)) = page.last() else { break };
-            after = *last;
-            for (_, user, id) in &page {
-                loaded.fresh.insert(&self.hasher, user, *id);
-                loaded.filter.insert(hash(&self.hasher, user, 0));
-            }
-        }
+        loaded.read_on(&self.hasher, tx)?;
         *self.write() = loaded;
         Ok(())
+    }
+
+    /// Reads what was added to the tail meanwhile by somebody else: for whoever only looks, beside the server.
+    pub(crate) fn follow(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
+        if !self.needed {
+            return Ok(());
+        }
+        self.write().read_on(&self.hasher, tx)
     }
 
     /// The ids of what a user has, or may have, the newest first, of those before one: the table tells what there is.

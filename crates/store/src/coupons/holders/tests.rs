@@ -177,3 +177,27 @@ fn everybody_is_found_whatever_is_undone_and_whenever_it_is_killed() {
     // The last of the tail stays, so that numbers go on.
     assert_eq!(served.count("user_coupon_tail"), 51);
 }
+
+#[test]
+fn whoever_only_looks_finds_what_was_given_since() {
+    let mut served = Served::start();
+    served.give(0..30, "COMMIT");
+    // An audit beside the server, with an index of its own.
+    let looks = HolderIndex::on(Engine::Sqlite);
+    let finds = |served: &Served| {
+        let mut tx = Tx::new(Connection::Sqlite(&served.connection), Moment::NONE, &looks);
+        served.given.iter().filter(|(user, id)| looks.all_of(&mut tx, user).unwrap().contains(id)).count()
+    };
+    assert_eq!(finds(&served), 30);
+    served.give(30..50, "COMMIT");
+    assert_eq!(finds(&served), 30);
+    looks.follow(&mut Tx::new(Connection::Sqlite(&served.connection), Moment::NONE, &looks)).unwrap();
+    assert_eq!(finds(&served), 50);
+    // What left the tail before it was read is in the index.
+    served.give(50..80, "COMMIT");
+    served.begin_run();
+    served.commit(|tx| tx.holders().carry(tx, 1_000));
+    served.end_run();
+    looks.follow(&mut Tx::new(Connection::Sqlite(&served.connection), Moment::NONE, &looks)).unwrap();
+    assert_eq!(finds(&served), 80);
+}
