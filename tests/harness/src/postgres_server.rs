@@ -36,6 +36,18 @@ impl PostgresServer {
 
     pub fn start_again(&mut self) {
         assert!(self.process.is_none(), "it is running");
+        // It refuses to start beside what is left of the one before, and the last to go may not be gone yet.
+        until("PostgreSQL to answer", Duration::from_mins(1), || {
+            let running =
+                self.process.as_mut().is_some_and(|child| child.try_wait().is_ok_and(|end| end.is_none()));
+            if !running {
+                self.process = Some(self.spawn());
+            }
+            postgres::Client::connect(&self.url(), postgres::NoTls).ok()
+        });
+    }
+
+    fn spawn(&self) -> Child {
         let mut postgres = as_postgres(&bin("postgres"));
         postgres
             .arg("-D")
@@ -44,10 +56,7 @@ impl PostgresServer {
             .args(["-c", "unix_socket_directories=", "-c", "max_connections=100"])
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        self.process = Some(postgres.spawn().expect("start PostgreSQL"));
-        until("PostgreSQL to answer", Duration::from_secs(30), || {
-            postgres::Client::connect(&self.url(), postgres::NoTls).ok()
-        });
+        postgres.spawn().expect("start PostgreSQL")
     }
 
     /// Stops it at once, as an operator would who restarts it.
@@ -62,6 +71,9 @@ impl PostgresServer {
 
     fn end(&mut self, signal: &str) {
         let Some(mut child) = self.process.take() else { return };
+        if child.try_wait().is_ok_and(|end| end.is_some()) {
+            return;
+        }
         let pid_file = self.folder.path().join("data/postmaster.pid");
         let pid = std::fs::read_to_string(&pid_file).expect("the server's process id");
         let pid = pid.lines().next().expect("a process id").trim().to_owned();
