@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints its figures")]
 
 mod claims;
+mod console;
 mod coupons;
 mod delivery;
 mod drop;
@@ -43,6 +44,8 @@ enum Command {
     Claims(claims::Options),
     /// First-come coupons: the three issuers beside what people build by hand
     Coupons(coupons::Options),
+    /// Every page on a million rows in a browser, and what open consoles cost the intake
+    Console(console::Options),
     /// Serves what transfers are measured against
     #[command(hide = true)]
     TransferPeer(transfers::PeerOptions),
@@ -63,6 +66,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Command::Delivery(options) => delivery::run(&options),
         Command::Claims(options) => claims::run(&options),
         Command::Coupons(options) => coupons::run(&options),
+        Command::Console(options) => console::run(&options),
         Command::TransferPeer(options) => transfers::serve_peer(&options),
         Command::Peer(options) => drop::serve_peer(&options),
     }

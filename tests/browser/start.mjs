@@ -10,6 +10,7 @@ import { createInterface } from "node:readline";
 import { after, before } from "node:test";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
+import { isCall, readDescription } from "./described.mjs";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const BINARY = resolve(process.env.GUERDON_BINARY ?? join(HERE, "../../target/debug/guerdon"));
@@ -53,6 +54,7 @@ export async function startServer(settings = {}) {
   const server = await start(["serve"], { cwd: folder, env });
   return {
     ...server,
+    undescribed: await readDescription(server.address),
     api: (user, roles) => api(server.address, token(user, roles)),
     async stop() {
       await server.stop();
@@ -153,7 +155,8 @@ export function stage({ settings = () => ({}), fill = () => ({}) } = {}) {
 
 /**
  * A page in a browser of its own kind (language, width, colours). Whatever it complains about is kept in `complaints`:
- * errors on the console, exceptions, and violations of the content security policy.
+ * errors on the console, exceptions, violations of the content security policy, calls of other servers, and calls that
+ * /openapi.json does not describe.
  */
 export async function openPage({ browser, server }, { language = "en-GB", width = 1280, height = 900, dark = false } = {}) {
   const context = await browser.newContext({
@@ -169,6 +172,10 @@ export async function openPage({ browser, server }, { language = "en-GB", width 
   });
   page.on("request", (request) => {
     if (![server.address, byOtherName].some((ours) => request.url().startsWith(ours)) && !request.url().startsWith("data:")) complaints.push(`outside: ${request.url()}`);
+    else if (isCall(request)) {
+      const missing = server.undescribed(request.method(), request.url());
+      if (missing) complaints.push(`not in /openapi.json: ${missing}`);
+    }
   });
   return { page, context, complaints };
 }

@@ -63,7 +63,7 @@ pub use outbox::{
 };
 pub use page::{Page, PageRequest};
 pub use readiness::Readiness;
-pub use requests::{Applied, Lottery, RequestFilter, ShownRequest, Summary};
+pub use requests::{Applied, LineFollower, Lottery, RequestFilter, ShownRequest, Summary};
 pub use trace::{OpenSpan, Span, SpanKind, SpanSink, Traces};
 pub use users::UnknownUsers;
 pub use wallet::EntryPlace;

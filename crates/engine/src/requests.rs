@@ -11,6 +11,7 @@ mod watch;
 pub(crate) use news::tell;
 pub use reads::{RequestFilter, ShownRequest, Summary};
 pub(crate) use rewards::{Won, reward};
+pub use watch::LineFollower;
 pub(crate) use watch::Watch;
 
 use crate::allocations::Deliveries;

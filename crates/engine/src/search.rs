@@ -140,8 +140,8 @@ fn of_user(tx: &mut Tx<'_>, intake: &Intake, user: &UserId) -> Result<Option<Hit
     }
     let won = AllocationFilter { member_id: Some(user.clone()), ..AllocationFilter::default() };
     let claimed = ClaimFilter { user_id: Some(user.clone()), ..ClaimFilter::default() };
-    let known = !allocations::list(tx, &won, None, 1)?.is_empty()
-        || !claims::listing::list(tx, &claimed, None, 1)?.is_empty()
+    let known = !allocations::list(tx, &won, None, 1)?.rows.is_empty()
+        || !claims::listing::list(tx, &claimed, None, 1)?.rows.is_empty()
         || !held::mine(tx, user, UserCouponId::from_bytes([0xff; 16]), 1)?.is_empty()
         || !accounts::of_owner(tx, user, "", 1)?.is_empty()
         || activity::find(tx, user)?.is_some()

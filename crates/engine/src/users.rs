@@ -96,7 +96,7 @@ impl UserBook {
 }
 
 impl Engine {
-    /// Users whom the registry knows, in the order of their ids.
+    /// Users whom the registry knows, in the order of their ids. A page of one status may come back short.
     pub async fn registered_users(
         &self,
         status: Option<UserStatus>,
@@ -104,7 +104,7 @@ impl Engine {
     ) -> Result<Page<(UserId, UserStatus, Timestamp), String>, Failure> {
         let (after, rows) = (request.after.clone().unwrap_or_default(), request.rows());
         let found = self.read(move |tx| users::list(tx, status, &after, rows)).await?;
-        Ok(request.page(found, |(user, ..)| user.to_string()))
+        Ok(request.page_of(found, |(user, ..)| user.to_string(), |end| end))
     }
 
     /// Refuses whoever may not take part, whatever their token says.

@@ -17,35 +17,35 @@ pub(crate) struct Frame {
     pub(crate) last: bool,
 }
 
-/// Sends what `look` finds at once, and again each time it finds something else after `changed`, until the last frame,
-/// a failure, or the server's stop.
-pub(crate) fn changes<L, C>(
-    app: Arc<App>,
-    place: Option<Underway>,
-    look: impl Fn(Arc<App>) -> L + Send + 'static,
-    changed: impl Fn(Arc<App>) -> C + Send + 'static,
-) -> impl IntoResponse
-where
-    L: Future<Output = Result<Frame, Problem>> + Send,
-    C: Future<Output = ()> + Send,
-{
+/// Something that is shown as it changes.
+pub(crate) trait Shown: Send + 'static {
+    /// How it is now.
+    fn look(&mut self, app: &App) -> impl Future<Output = Result<Frame, Problem>> + Send;
+
+    /// Comes back when another look may find something else.
+    fn changed(&mut self, app: &App) -> impl Future<Output = ()> + Send;
+}
+
+/// Sends what a look finds at once, and again each time it finds something else, until the last frame, a failure, or the
+/// server's stop.
+pub(crate) fn changes(app: Arc<App>, place: Option<Underway>, shown: impl Shown) -> impl IntoResponse {
     // A stream is one of its user's for as long as it lasts.
-    let state = Some((String::new(), look, changed, place));
+    let state = Some((String::new(), shown, place));
     let frames = unfold(state, move |state| {
         let app = Arc::clone(&app);
         async move {
-            let (mut sent, look, changed, place) = state?;
+            let (mut sent, mut shown, place) = state?;
             loop {
-                let frame = look(Arc::clone(&app)).await.ok()?;
+                let frame = shown.look(&app).await.ok()?;
                 if frame.data != sent {
                     sent.clone_from(&frame.data);
                     let event = Event::default().event(frame.name).data(frame.data);
-                    let next = (!frame.last).then_some((sent, look, changed, place));
+                    let next = (!frame.last).then_some((sent, shown, place));
                     return Some((Ok::<_, Infallible>(event), next));
                 }
                 let mut stopping = app.stopping.subscribe();
                 tokio::select! {
-                    () = changed(Arc::clone(&app)) => {}
+                    () = shown.changed(&app) => {}
                     _ = stopping.wait_for(|stopping| *stopping) => return None,
                 }
             }

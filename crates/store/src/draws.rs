@@ -23,6 +23,7 @@ statements! {
             leaf_chunks, winners_written, settled_position, finished)
         SELECT event_id, event_key, $2, $3, $4, $5, $6, 'COLLECTING', 0, 0, 0, 0, 0 FROM event_lines WHERE event_id = $1";
     FIND = concat!("SELECT ", draw_columns!(), " FROM draws WHERE event_id = $1");
+    UNFINISHED = "SELECT event_id FROM draws WHERE event_id = $1 AND finished = 0";
     DUE = "SELECT event_id FROM draws WHERE finished = 0 AND cutoff_at <= $1
             AND (state <> 'ROOTED' OR awaits_nonce = 0) ORDER BY cutoff_at, event_id LIMIT 100";
     SEAL = "UPDATE draws SET state = 'SEALED', entries = $2 WHERE event_id = $1 AND state = 'COLLECTING'";
@@ -81,6 +82,11 @@ pub fn open(tx: &mut Tx<'_>, draw: &Draw, cutoff: Timestamp, awaits_nonce: bool)
 
 pub fn find(tx: &mut Tx<'_>, event_id: &EventId) -> Result<Option<DrawRow>, Fault> {
     tx.query_one(&FIND, &[event_id.as_str().into()], draw)
+}
+
+/// Whether everything about a draw is written, to its last request.
+pub fn is_finished(tx: &mut Tx<'_>, event_id: &EventId) -> Result<bool, Fault> {
+    Ok(tx.query_one(&UNFINISHED, &[event_id.as_str().into()], |_| Ok(()))?.is_none())
 }
 
 /// Draws that have something to do by themselves.

@@ -16,6 +16,7 @@ use guerdon_core::requests::{
 };
 use guerdon_core::{EventId, Timestamp, UserId};
 use std::collections::HashMap;
+use std::ops::Range;
 
 macro_rules! line_columns {
     () => {
@@ -49,6 +50,9 @@ statements! {
     FIND_ALL = concat!("SELECT ", request_columns!(), " FROM requests WHERE line IN ($1)"),
         postgres: concat!("SELECT ", request_columns!(), " FROM requests WHERE line = ANY(CAST($1 AS BIGINT[]))");
     LIST = concat!("SELECT ", request_columns!(), " FROM requests WHERE line > $1 AND line <= $2 ORDER BY line LIMIT $3");
+    /// The wanted results are bits of one number.
+    LIST_SOME = concat!("SELECT ", request_columns!(), " FROM requests
+        WHERE line > $1 AND line <= $2 AND (($4 >> CAST(result AS INTEGER)) & 1) = 1 ORDER BY line LIMIT $3");
     /// On SQLite the user index answers instead.
     OF_USERS_IN_LINE = concat!("SELECT ", request_columns!(), " FROM requests WHERE user_id = $1 AND line >> 40 = $2"),
         postgres: concat!("SELECT ", request_columns!(), " FROM requests
@@ -217,6 +221,19 @@ pub fn find_all(tx: &mut Tx<'_>, ids: &[RequestId]) -> Result<Vec<RequestRow>, F
 pub fn list(tx: &mut Tx<'_>, event_key: i64, after: i64, limit: i64) -> Result<Vec<RequestRow>, Fault> {
     let (from, to) = (LineKey::new(event_key, after), LineKey::new(event_key, (1 << LINE_BITS) - 1));
     tx.query(&LIST, &[from.raw().into(), to.raw().into(), limit.into()], request)
+}
+
+/// Requests of one line in its order, after a position and up to another, as far as the bit of their result's number is
+/// set; 0 is the number of those that are undecided.
+pub fn list_some(
+    tx: &mut Tx<'_>,
+    event_key: i64,
+    places: Range<i64>,
+    results: i64,
+    limit: i64,
+) -> Result<Vec<RequestRow>, Fault> {
+    let (from, to) = (LineKey::new(event_key, places.start), LineKey::new(event_key, places.end));
+    tx.query(&LIST_SOME, &[from.raw().into(), to.raw().into(), limit.into(), results.into()], request)
 }
 
 /// The request of each of these users in the event's line, if they stand there.

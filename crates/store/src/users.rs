@@ -2,6 +2,7 @@
 
 use crate::database::Engine;
 use crate::fault::Fault;
+use crate::listed::{LOOKED_THROUGH_MAX, Listed};
 use crate::param::{Param, Row};
 use crate::statement::statements;
 use crate::tx::Tx;
@@ -19,11 +20,18 @@ statements! {
     INSERT = "INSERT INTO users (user_id, status, updated_at) VALUES ($1, $2, $3) ON CONFLICT (user_id) DO NOTHING";
     UPDATE = "UPDATE users SET status = $2, updated_at = $3 WHERE user_id = $1";
     LIST = "SELECT user_id, status, updated_at FROM users WHERE user_id > $1 ORDER BY user_id LIMIT $2";
-    LIST_ACTIVE = "SELECT user_id, status, updated_at FROM users WHERE user_id > $1 AND status = 'ACTIVE' ORDER BY user_id LIMIT $2";
+    LIST_ACTIVE = "SELECT user_id, status, updated_at FROM users WHERE user_id > $1 AND user_id <= $3
+        AND status = 'ACTIVE' ORDER BY user_id LIMIT $2";
+    EDGE_OF_ALL = "SELECT user_id FROM users WHERE user_id > $1 ORDER BY user_id LIMIT 1 OFFSET $2";
+    EDGE_OF_NOT_ACTIVE = "SELECT user_id FROM users WHERE status <> 'ACTIVE' AND user_id > $1
+        ORDER BY user_id LIMIT 1 OFFSET $2";
     LIST_NOT_ACTIVE = "SELECT user_id, status, updated_at FROM users
-        WHERE status <> 'ACTIVE' AND user_id > $1 AND status = $3 ORDER BY user_id LIMIT $2";
+        WHERE status <> 'ACTIVE' AND user_id > $1 AND user_id <= $3 AND status = $4 ORDER BY user_id LIMIT $2";
     NOT_ACTIVE = "SELECT user_id, status FROM users WHERE status <> 'ACTIVE' AND user_id > $1 ORDER BY user_id LIMIT $2";
 }
+
+/// Ids are visible ASCII, so each comes before this.
+const AFTER_ALL: &str = "\u{7f}";
 
 pub fn find(tx: &mut Tx<'_>, user_id: &UserId) -> Result<Option<UserStatus>, Fault> {
     tx.query_one(&FIND, &[user_id.as_str().into()], |row| status(row, 0))
@@ -62,22 +70,32 @@ pub fn put(
     Ok(before)
 }
 
-/// Users whom the registry knows, in the order of their ids, after the given one.
+/// Users whom the registry knows, in the order of their ids, after the given one. Where those of a status are wanted, so
+/// many are looked through.
 pub fn list(
     tx: &mut Tx<'_>,
     wanted: Option<UserStatus>,
     after: &str,
     limit: i64,
-) -> Result<Vec<(UserId, UserStatus, Timestamp)>, Fault> {
+) -> Result<Listed<(UserId, UserStatus, Timestamp), String>, Fault> {
     let read = |row: &Row<'_>| {
         let id = UserId::parse(row.text(0)?).map_err(Fault::inconsistent)?;
         Ok((id, status(row, 1)?, row.timestamp(2)?))
     };
-    match wanted {
-        None => tx.query(&LIST, &[after.into(), limit.into()], read),
-        Some(UserStatus::Active) => tx.query(&LIST_ACTIVE, &[after.into(), limit.into()], read),
-        Some(other) => tx.query(&LIST_NOT_ACTIVE, &[after.into(), limit.into(), other.as_str().into()], read),
-    }
+    let Some(wanted) = wanted else {
+        return Ok(Listed::whole(tx.query(&LIST, &[after.into(), limit.into()], read)?));
+    };
+    let active = wanted == UserStatus::Active;
+    let edge = if active { &EDGE_OF_ALL } else { &EDGE_OF_NOT_ACTIVE };
+    let params = [after.into(), (LOOKED_THROUGH_MAX - 1).into()];
+    let end = tx.query_one(edge, &params, |row| Ok(row.text(0)?.to_owned()))?;
+    let last = Param::Text(end.as_deref().unwrap_or(AFTER_ALL));
+    let rows = if active {
+        tx.query(&LIST_ACTIVE, &[after.into(), limit.into(), last], read)?
+    } else {
+        tx.query(&LIST_NOT_ACTIVE, &[after.into(), limit.into(), last, wanted.as_str().into()], read)?
+    };
+    Ok(Listed { rows, end })
 }
 
 /// Users who are not active, in the order of their ids, after the given one.

@@ -17,7 +17,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 
 impl Engine {
-    /// Allocations, the newest first.
+    /// Allocations, the newest first. A page that is filtered by status may come back short.
     pub async fn allocations(
         &self,
         filter: AllocationFilter,
@@ -29,7 +29,7 @@ impl Engine {
         };
         let rows = request.rows();
         let found = self.read(move |tx| listing::list(tx, &filter, before, rows)).await?;
-        Ok(request.page(found, |row| row.id.to_string()))
+        Ok(request.page_of(found, |row| row.id.to_string(), |end| end.to_string()))
     }
 
     /// What a user has won.

@@ -6,8 +6,8 @@ use crate::page::{Page, PageRequest};
 use guerdon_core::claims::view::ClaimFilter;
 use guerdon_core::claims::{Claim, ClaimId};
 use guerdon_core::{ClaimKey, Code, EventId, Rejection, UserId};
-use guerdon_store::claims::Stored;
-use guerdon_store::claims::{self, listing};
+use guerdon_store::Listed;
+use guerdon_store::claims::{self, Stored, listing};
 
 impl Engine {
     pub(crate) async fn claim_by_key(&self, key: &ClaimKey) -> Result<Option<Claim>, Failure> {
@@ -27,7 +27,7 @@ impl Engine {
         Ok(found.ok_or_else(|| not_found(key))?)
     }
 
-    /// Claims, the newest first.
+    /// Claims, the newest first. A page that is filtered may come back short.
     pub async fn claims(
         &self,
         filter: ClaimFilter,
@@ -40,8 +40,9 @@ impl Engine {
         };
         let rows = request.rows();
         let found = self.read(move |tx| listing::list(tx, &filter, before, rows)).await?;
-        let found = found.into_iter().map(|Stored { claim, .. }| claim).collect();
-        Ok(request.page(found, |claim: &Claim| claim.id.to_string()))
+        let rows = found.rows.into_iter().map(|Stored { claim, .. }| claim).collect();
+        let found = Listed { rows, end: found.end };
+        Ok(request.page_of(found, |claim: &Claim| claim.id.to_string(), |end| end.to_string()))
     }
 
     pub async fn claims_of(

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::page::{Page, PageRequest};
 use guerdon_core::coupons::{Count, Coupon, UserCoupon, UserCouponId, UserCouponStatus};
 use guerdon_core::{Code, CouponId, Rejection, UserId};
+use guerdon_store::Listed;
 use guerdon_store::coupons::{self, held};
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,11 +71,12 @@ impl Engine {
         request: PageRequest<String>,
     ) -> Result<Page<(UserCoupon, Arc<Coupon>), String>, Failure> {
         let (user, before, rows) = (user.clone(), place(&request)?, request.rows());
-        let found = self.read(move |tx| held::mine(tx, &user, before, rows)).await?;
+        let rows = self.read(move |tx| held::mine(tx, &user, before, rows)).await?;
+        let found = Listed { rows, end: None };
         self.with_coupons(&request, found).await
     }
 
-    /// Who has a coupon, the newest first.
+    /// Who has a coupon, the newest first. A page of one status may come back short.
     pub async fn holders_of(
         &self,
         coupon_id: &CouponId,
@@ -90,14 +92,15 @@ impl Engine {
     async fn with_coupons(
         &self,
         request: &PageRequest<String>,
-        found: Vec<UserCoupon>,
+        found: Listed<UserCoupon, UserCouponId>,
     ) -> Result<Page<(UserCoupon, Arc<Coupon>), String>, Failure> {
-        let mut rows = Vec::with_capacity(found.len());
-        for held in found {
+        let mut rows = Vec::with_capacity(found.rows.len());
+        for held in found.rows {
             let coupon = self.coupon(&held.coupon_id).await?;
             rows.push((held, coupon));
         }
-        Ok(request.page(rows, |(held, _)| held.id.to_string()))
+        let found = Listed { rows, end: found.end };
+        Ok(request.page_of(found, |(held, _)| held.id.to_string(), |end| end.to_string()))
     }
 
     /// Coupons in the order of their ids.

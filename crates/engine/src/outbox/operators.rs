@@ -39,7 +39,7 @@ pub struct SinkState {
 }
 
 impl Engine {
-    /// Messages, the newest first.
+    /// Messages, the newest first. A page that is filtered by status may come back short.
     pub async fn outbox(
         &self,
         filter: OutboxFilter,
@@ -51,7 +51,8 @@ impl Engine {
         };
         let rows = request.rows();
         let found = self.read(move |tx| listing::list(tx, filter.status, before, rows)).await?;
-        Ok(request.page(found, |stored| format!("{}.{}", stored.message.created_at, stored.message.id)))
+        let cursor = |(time, id): Place| format!("{time}.{id}");
+        Ok(request.page_of(found, |stored| cursor((stored.message.created_at, stored.message.id)), cursor))
     }
 
     pub async fn message(&self, id: MessageId) -> Result<Stored, Failure> {

@@ -6,18 +6,20 @@ use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::page::{Page, PageRequest};
 use guerdon_core::draw::Draw;
-use guerdon_core::events::{Event, EventType};
-use guerdon_core::requests::{Request, RequestId, RequestState, RequestStatus, RequestView, ResultCode};
+use guerdon_core::events::{Event, EventState, EventType};
+use guerdon_core::requests::{
+    Line as LineRow, Request, RequestId, RequestState, RequestStatus, RequestView, ResultCode,
+};
 use guerdon_core::{Code, EventId, Rejection, Timestamp, UserId};
 use guerdon_store::requests::{self, RequestRow};
-use guerdon_store::{Fault, Tx, draws, events};
+use guerdon_store::{Fault, LOOKED_THROUGH_MAX, Tx, draws, events};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The most requests of one user that are looked at: as many events as anybody has applied to.
 const OF_USER_MAX: i64 = 10_000;
-/// The most rows that a filtered page looks through before it comes back short.
+/// The most rows of a lottery whose announcement is being written that a filtered page looks through.
 const SCANNED_MAX: i64 = 2_000;
 
 /// A request with what is needed to show it.
@@ -58,6 +60,17 @@ impl RequestFilter {
         self.status.is_none_or(|status| row.state.status() == status)
             && self.result.is_none_or(|wanted| result == Some(wanted))
     }
+
+    /// The numbers of the results that it lets through, as bits; the lowest is for those that are undecided.
+    fn bits(self) -> i64 {
+        let undecided =
+            self.result.is_none() && self.status.is_none_or(|status| status == RequestStatus::Queued);
+        let fits = |code: &&ResultCode| {
+            self.result.is_none_or(|wanted| **code == wanted)
+                && self.status.is_none_or(|status| code.status() == status)
+        };
+        ResultCode::ALL.iter().filter(fits).fold(i64::from(undecided), |bits, code| bits | 1 << code.number())
+    }
 }
 
 /// An event's figures, as they are kept.
@@ -71,6 +84,29 @@ pub struct Summary {
     pub latency_p50_ms: Option<i64>,
     pub latency_p99_ms: Option<i64>,
     pub dead_letter_candidates: i64,
+}
+
+impl Summary {
+    pub(crate) fn of(line: LineRow) -> Self {
+        let mut by_status: BTreeMap<RequestStatus, i64> = BTreeMap::new();
+        for (result, count) in &line.tally.results {
+            *by_status.entry(result.status()).or_default() += count;
+        }
+        let queue_depth = line.last_position - line.decided_position;
+        if queue_depth > 0 {
+            by_status.insert(RequestStatus::Queued, queue_depth);
+        }
+        Self {
+            dead_letter_candidates: by_status.get(&RequestStatus::FailedFinal).copied().unwrap_or(0),
+            by_status,
+            queue_depth,
+            capacity_total: line.capacity_total,
+            capacity_remaining: line.capacity_remaining,
+            latency_p50_ms: line.tally.percentile(500),
+            latency_p99_ms: line.tally.percentile(990),
+            by_result: line.tally.results,
+        }
+    }
 }
 
 impl Engine {
@@ -107,13 +143,6 @@ impl Engine {
             Ok(Err(failure)) => Err(failure),
             Ok(Ok(())) | Err(_) => Ok(shown),
         }
-    }
-
-    /// Comes back when something about an event's line has changed.
-    pub async fn line_changed(self: &Arc<Self>, event_id: &EventId, patience: Duration) {
-        let mut line = self.watch.subscribe(event_id);
-        line.mark_unchanged();
-        let _ = tokio::time::timeout(patience, line.changed()).await;
     }
 
     /// A user's requests, the newest first; only the one at an event, where that is named.
@@ -153,19 +182,22 @@ impl Engine {
         let (wanted, limit, after) = (event_id.clone(), request.limit, request.after.unwrap_or(0));
         let found = self.read(move |tx| {
             let Some(line) = requests::find_line(tx, &wanted)? else { return Ok((Vec::new(), None)) };
-            let mut scanned = requests::list(tx, line.event_key, after, SCANNED_MAX)?;
-            if let Some(event) = events::find(tx, &wanted)? {
-                announce_to(tx, &event, scanned.iter_mut().map(|row| (row.key, &mut row.state)).collect())?;
-            }
-            let all = i64::try_from(scanned.len()).is_ok_and(|count| count < SCANNED_MAX);
-            let mut last = scanned.last().map(|row| row.key.position());
-            let mut rows: Vec<_> = scanned.into_iter().filter(|row| filter.lets_through(row)).collect();
+            let (rows, next) = if filter == RequestFilter::default() {
+                let rows = requests::list(tx, line.event_key, after, limit_and_one(limit))?;
+                (rows, None)
+            } else if is_announcement_unwritten(tx, &wanted)? {
+                filtered_as_announced(tx, &wanted, line.event_key, after, filter)?
+            } else {
+                let end = after.saturating_add(LOOKED_THROUGH_MAX).min(line.last_position);
+                let (key, results, most) = (line.event_key, filter.bits(), limit_and_one(limit));
+                let rows = requests::list_some(tx, key, after..end, results, most)?;
+                (rows, (end < line.last_position).then_some(end))
+            };
+            let mut rows = rows;
             let cut = rows.len() > limit;
             rows.truncate(limit);
-            if cut {
-                last = rows.last().map(|row| row.key.position());
-            }
-            Ok((shown(tx, rows)?, last.filter(|_| cut || !all)))
+            let next = if cut { rows.last().map(|row| row.key.position()) } else { next };
+            Ok((shown(tx, rows)?, next))
         });
         let (items, next) = found.await?;
         Ok(Page { items, next })
@@ -182,25 +214,36 @@ impl Engine {
             )
         };
         let line = line.ok_or_else(nothing)?;
-        let mut by_status: BTreeMap<RequestStatus, i64> = BTreeMap::new();
-        for (result, count) in &line.tally.results {
-            *by_status.entry(result.status()).or_default() += count;
-        }
-        let queue_depth = line.last_position - line.decided_position;
-        if queue_depth > 0 {
-            by_status.insert(RequestStatus::Queued, queue_depth);
-        }
-        Ok(Summary {
-            dead_letter_candidates: by_status.get(&RequestStatus::FailedFinal).copied().unwrap_or(0),
-            by_status,
-            queue_depth,
-            capacity_total: line.capacity_total,
-            capacity_remaining: line.capacity_remaining,
-            latency_p50_ms: line.tally.percentile(500),
-            latency_p99_ms: line.tally.percentile(990),
-            by_result: line.tally.results,
-        })
+        Ok(Summary::of(line))
     }
+}
+
+fn limit_and_one(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX - 1) + 1
+}
+
+/// Whether a lottery is announced and its rows do not all say so yet.
+fn is_announcement_unwritten(tx: &mut Tx<'_>, event_id: &EventId) -> Result<bool, Fault> {
+    let announced =
+        events::find(tx, event_id)?.is_some_and(|event| matches!(event.state, EventState::Announced { .. }));
+    Ok(announced && !draws::is_finished(tx, event_id)?)
+}
+
+/// The rows of a stretch of the line that a filter lets through, by what was announced; and where the stretch ends.
+fn filtered_as_announced(
+    tx: &mut Tx<'_>,
+    event_id: &EventId,
+    event_key: i64,
+    after: i64,
+    filter: RequestFilter,
+) -> Result<(Vec<RequestRow>, Option<i64>), Fault> {
+    let mut scanned = requests::list(tx, event_key, after, SCANNED_MAX)?;
+    if let Some(event) = events::find(tx, event_id)? {
+        announce_to(tx, &event, scanned.iter_mut().map(|row| (row.key, &mut row.state)).collect())?;
+    }
+    let whole = i64::try_from(scanned.len()).is_ok_and(|count| count < SCANNED_MAX);
+    let last = scanned.last().map(|row| row.key.position()).filter(|_| !whole);
+    Ok((scanned.into_iter().filter(|row| filter.lets_through(row)).collect(), last))
 }
 
 /// What is looked at once for all requests of an event.

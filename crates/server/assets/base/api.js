@@ -16,6 +16,9 @@ export class ApiError extends Error {
   }
 }
 
+const PAGE_FIRST = 50;
+const PAGE_NEXT = 100;
+
 let csrfToken = null;
 const signedOut = new Set();
 
@@ -96,8 +99,9 @@ export const api = {
   async delete(path, options) {
     return (await send("DELETE", path, options)).body;
   },
-  /** One page of a list: { items, nextCursor }. */
+  /** One page of a list: { items, nextCursor }. Whoever asks for more than the first one gets more at a time. */
   async page(path, query, cursor, options) {
-    return (await send("GET", path, { query: { limit: 50, ...query, cursor }, ...options })).body;
+    const limit = cursor ? Math.max(PAGE_NEXT, query.limit ?? 0) : query.limit ?? PAGE_FIRST;
+    return (await send("GET", path, { query: { ...query, limit, cursor }, ...options })).body;
   },
 };

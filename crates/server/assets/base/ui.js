@@ -183,15 +183,52 @@ export function ask({ title, text, fields = [], confirm, kind = "primary", run }
   });
 }
 
+/** From so many lines on a table is laid out in pieces: otherwise each line that is added moves all others. */
+const LONG = 200;
+
 /** A table that becomes cards on a phone. columns: [{ name, title, cell(row), align, wide }] */
 export function table(columns, rows, { label, rowKey } = {}) {
   const cells = (row) => columns.map((column, index) => h(index === 0 ? "th" : "td",
     { scope: index === 0 ? "row" : undefined, class: column.align === "end" ? "end" : undefined, data: { title: column.title } }, h("div", { class: "cell" }, column.cell(row))));
   const line = (row) => h("tr", { data: rowKey ? { key: rowKey(row) } : {} }, cells(row));
-  const body = h("tbody", {}, rows.map(line));
+  const piece = (some) => h("tbody", {}, some.map(line));
   const head = h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col", class: column.align === "end" ? "end" : undefined }, column.title))));
-  const element = h("table", { class: "table" }, h("caption", { class: "visually-hidden" }, label), head, body);
-  return { element, add: (more) => append(body, more.map(line)) };
+  const element = h("table", { class: "table" }, h("caption", { class: "visually-hidden" }, label), head, rows.length > 0 && piece(rows));
+  let lines = rows.length;
+
+  /** The columns stay as wide as they have become; only pieces in sight are laid out from here on. */
+  function becomeLong() {
+    const widths = [...head.rows[0].cells].map((cell) => Math.round(cell.getBoundingClientRect().width));
+    element.style.setProperty("--columns", widths.map((width) => `minmax(0, ${width || 1}fr)`).join(" "));
+    element.classList.add("long");
+  }
+
+  return {
+    element,
+    add(more) {
+      if (more.length === 0) return;
+      element.append(piece(more));
+      if (lines <= LONG && lines + more.length > LONG) becomeLong();
+      lines += more.length;
+    },
+  };
+}
+
+/** How often a list goes on by itself while nothing that fits was found, and the pause between, which spares the server. */
+const LOOKS_MAX = 100;
+const LOOK_PAUSE = 50;
+
+/**
+ * Reads on until something is found: of a long list that is filtered, the server looks through a part at a time.
+ * `wanted()` becomes false when nobody waits for it any more.
+ */
+async function firstFound(load, cursor, wanted) {
+  let page = await load(cursor);
+  for (let looks = 1; page.items.length === 0 && page.nextCursor && looks < LOOKS_MAX && wanted(); looks += 1) {
+    await new Promise((next) => { setTimeout(next, LOOK_PAUSE); });
+    page = await load(page.nextCursor);
+  }
+  return page;
 }
 
 /**
@@ -203,12 +240,17 @@ export function pagedTable({ label, columns, load, empty, rowKey }) {
   const count = h("p", { class: "list-count", role: "status" });
   let shown = null;
   let total = 0;
+  let reading = 0;
 
   async function more(cursor) {
     const waiting = loading();
     place.append(waiting);
+    const present = reading;
+    const wanted = () => present === reading;
     try {
-      const page = await load(cursor);
+      const page = await firstFound(load, cursor, wanted);
+      // Another filter was chosen meanwhile: this is not what is looked for any more.
+      if (!wanted()) return;
       waiting.remove();
       place.querySelector(".more")?.remove();
       if (!shown) {
@@ -227,7 +269,7 @@ export function pagedTable({ label, columns, load, empty, rowKey }) {
       }
     } catch (error) {
       waiting.remove();
-      if (error.name === "AbortError") return;
+      if (error.name === "AbortError" || !wanted()) return;
       place.querySelector(".problem")?.remove();
       place.append(problemPanel(error, { retry: (event) => {
         event.currentTarget.closest(".problem").remove();
@@ -237,6 +279,7 @@ export function pagedTable({ label, columns, load, empty, rowKey }) {
   }
 
   const reload = () => {
+    reading += 1;
     shown = null;
     total = 0;
     count.textContent = "";

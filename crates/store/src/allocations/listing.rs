@@ -2,6 +2,7 @@
 
 use super::{allocation, allocation_columns};
 use crate::fault::Fault;
+use crate::listed::{LOOKED_THROUGH_MAX, Listed};
 use crate::param::{Param, Row};
 use crate::statement::statements;
 use crate::tx::Tx;
@@ -16,9 +17,20 @@ macro_rules! list {
             "SELECT ",
             allocation_columns!(),
             " FROM event_reward_allocation WHERE allocation_id < $1 AND ($3 = '' OR reward_status = $3)
-                AND ($4 = '' OR event_id = $4) AND ($5 = '' OR member_id = $5) AND ",
+                AND ($4 = '' OR event_id = $4) AND ($5 = '' OR member_id = $5) AND allocation_id >= $6 AND ",
             $which,
             " ORDER BY allocation_id DESC LIMIT $2"
+        )
+    };
+}
+
+/// Where so many rows of a list end, whatever their status: read from the index alone.
+macro_rules! edge {
+    ($which:literal) => {
+        concat!(
+            "SELECT allocation_id FROM event_reward_allocation WHERE allocation_id < $1 AND ",
+            $which,
+            " ORDER BY allocation_id DESC LIMIT 1 OFFSET $2"
         )
     };
 }
@@ -42,6 +54,10 @@ statements! {
     OF_EVENT = list!("event_id = $4");
     OPEN_OF_EVENT = list!("event_id = $4 AND reward_status <> 'SUCCESS' AND reward_status <> 'CANCELLED'");
     OF_MEMBER = list!("member_id = $5");
+    EDGE_OF_ALL = edge!("1 = 1");
+    EDGE_OF_OPEN = edge!("reward_status <> 'SUCCESS' AND reward_status <> 'CANCELLED'");
+    EDGE_OF_EVENT = edge!("event_id = $3");
+    EDGE_OF_OPEN_OF_EVENT = edge!("event_id = $3 AND reward_status <> 'SUCCESS' AND reward_status <> 'CANCELLED'");
     OF_ENTRY = concat!("SELECT ", allocation_columns!(), " FROM event_reward_allocation WHERE member_id = $1
         AND allocation_id BETWEEN $2 AND $3 AND entry_id = $4 ORDER BY allocation_id");
     OPEN_FORWARD = concat!("SELECT ", allocation_columns!(), " FROM event_reward_allocation
@@ -58,24 +74,37 @@ pub fn find(tx: &mut Tx<'_>, id: AllocationId) -> Result<Option<Allocation>, Fau
     tx.query_one(&ONE, &[Param::Blob(id.as_bytes())], allocation)
 }
 
-/// Allocations before one, the newest first.
+/// Allocations before one, the newest first. Where only some of them are wanted, so many are looked through.
 pub fn list(
     tx: &mut Tx<'_>,
     filter: &AllocationFilter,
     before: Option<AllocationId>,
     limit: i64,
-) -> Result<Vec<Allocation>, Fault> {
+) -> Result<Listed<Allocation, AllocationId>, Fault> {
     use AllocationStatus::{Failed, Pending, Processing};
     let open = matches!(filter.status, Some(Pending | Failed | Processing));
-    let statement = match (&filter.member_id, &filter.event_id, open) {
-        (Some(_), _, _) => &OF_MEMBER,
-        (None, Some(_), true) => &OPEN_OF_EVENT,
-        (None, Some(_), false) => &OF_EVENT,
-        (None, None, true) => &OPEN,
-        (None, None, false) => &ALL,
+    let event = filter.event_id.as_ref().map(EventId::as_str);
+    let (statement, edge) = match (&filter.member_id, event, open) {
+        // What one person has is little.
+        (Some(_), _, _) => (&OF_MEMBER, None),
+        (None, Some(_), true) => (&OPEN_OF_EVENT, Some(&EDGE_OF_OPEN_OF_EVENT)),
+        (None, Some(_), false) => (&OF_EVENT, Some(&EDGE_OF_EVENT)),
+        (None, None, true) => (&OPEN, Some(&EDGE_OF_OPEN)),
+        (None, None, false) => (&ALL, Some(&EDGE_OF_ALL)),
     };
     let before = before.unwrap_or(AllocationId::from_bytes([0xff; 16]));
-    tx.query(statement, &params(filter, &before, limit), allocation)
+    let end = match edge.filter(|_| filter.status.is_some()) {
+        Some(edge) => {
+            let mut params = vec![Param::Blob(before.as_bytes()), (LOOKED_THROUGH_MAX - 1).into()];
+            params.extend(event.map(Param::Text));
+            tx.query_one(edge, &params, |row| Ok(AllocationId::from_bytes(row.uuid(0)?)))?
+        }
+        None => None,
+    };
+    let last = end.unwrap_or(AllocationId::from_bytes([0; 16]));
+    let [before, limit, status, event, member] = params(filter, &before, limit);
+    let params = [before, limit, status, event, member, Param::Blob(last.as_bytes())];
+    Ok(Listed { rows: tx.query(statement, &params, allocation)?, end })
 }
 
 fn params<'a>(filter: &'a AllocationFilter, place: &'a AllocationId, limit: i64) -> [Param<'a>; 5] {

@@ -2,6 +2,7 @@
 
 use crate::database::Engine;
 use crate::fault::Fault;
+use crate::listed::{LOOKED_THROUGH_MAX, Listed};
 use crate::param::{Param, Row};
 use crate::statement::statements;
 use crate::tx::Tx;
@@ -54,7 +55,9 @@ statements! {
         postgres: concat!("SELECT ", held_columns!(), " FROM user_coupon WHERE user_id = $1 AND user_coupon_id < $2
         ORDER BY user_coupon_id DESC LIMIT $3");
     OF_COUPON = concat!("SELECT ", held_columns!(), " FROM user_coupon WHERE coupon_id = $1 AND user_coupon_id < $2
-        AND ($4 = '' OR status = $4) ORDER BY user_coupon_id DESC LIMIT $3");
+        AND user_coupon_id >= $5 AND ($4 = '' OR status = $4) ORDER BY user_coupon_id DESC LIMIT $3");
+    EDGE_OF_COUPON = "SELECT user_coupon_id FROM user_coupon WHERE coupon_id = $1 AND user_coupon_id < $2
+        ORDER BY user_coupon_id DESC LIMIT 1 OFFSET $3";
     WALK = concat!("SELECT ", held_columns!(), " FROM user_coupon WHERE coupon_id = $1 AND user_coupon_id > $2
         ORDER BY user_coupon_id LIMIT $3");
     WALK_LOCKED = concat!("SELECT ", held_columns!(), " FROM user_coupon WHERE coupon_id = $1 AND user_coupon_id > $2
@@ -240,17 +243,26 @@ pub fn mine(
     Ok(mine)
 }
 
-/// A coupon's, the newest first.
+/// A coupon's, the newest first. Where those of a status are wanted, so many are looked through.
 pub fn of_coupon(
     tx: &mut Tx<'_>,
     coupon_id: &CouponId,
     before: UserCouponId,
     limit: i64,
     status: Option<UserCouponStatus>,
-) -> Result<Vec<UserCoupon>, Fault> {
+) -> Result<Listed<UserCoupon, UserCouponId>, Fault> {
+    let (coupon, before) = (Param::Text(coupon_id.as_str()), Param::Blob(before.as_bytes()));
+    let end = match status {
+        None => None,
+        Some(_) => {
+            let params = [coupon, before, (LOOKED_THROUGH_MAX - 1).into()];
+            tx.query_one(&EDGE_OF_COUPON, &params, |row| Ok(UserCouponId::from_bytes(row.uuid(0)?)))?
+        }
+    };
+    let last = end.unwrap_or(UserCouponId::from_bytes([0; 16]));
     let status = status.map_or("", UserCouponStatus::as_str);
-    let params = [coupon_id.as_str().into(), Param::Blob(before.as_bytes()), limit.into(), status.into()];
-    tx.query(&OF_COUPON, &params, held)
+    let params = [coupon, before, limit.into(), status.into(), Param::Blob(last.as_bytes())];
+    Ok(Listed { rows: tx.query(&OF_COUPON, &params, held)?, end })
 }
 
 /// A coupon's after one, in the order of their ids.

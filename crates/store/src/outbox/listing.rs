@@ -3,6 +3,7 @@
 use super::publishing::Place;
 use super::told::complete;
 use crate::fault::Fault;
+use crate::listed::{LOOKED_THROUGH_MAX, Listed};
 use crate::param::{Param, Row};
 use crate::statement::statements;
 use crate::tx::Tx;
@@ -22,10 +23,14 @@ macro_rules! stored {
 
 statements! {
     ALL = stored!("event_id < $1 ORDER BY event_id DESC LIMIT $2");
-    SENT = stored!("event_id < $1 AND status = 'SENT' ORDER BY event_id DESC LIMIT $2");
+    SENT = stored!("event_id < $1 AND event_id >= $3 AND status = 'SENT' ORDER BY event_id DESC LIMIT $2");
+    EDGE_OF_ALL = "SELECT created_at, event_id FROM integration.outbox_events WHERE event_id < $1
+        ORDER BY event_id DESC LIMIT 1 OFFSET $2";
     DEAD = stored!("event_id < $1 AND status = 'DEAD' ORDER BY event_id DESC LIMIT $2");
     UNSENT = stored!("(created_at, event_id) < ($4, $1) AND status IN ('NEW', 'SENDING') AND channel = 'broker'
-        AND status = $3 ORDER BY created_at DESC, event_id DESC LIMIT $2");
+        AND status = $3 AND (created_at, event_id) >= ($5, $6) ORDER BY created_at DESC, event_id DESC LIMIT $2");
+    EDGE_OF_UNSENT = "SELECT created_at, event_id FROM integration.outbox_events WHERE (created_at, event_id) < ($3, $1)
+        AND status IN ('NEW', 'SENDING') AND channel = 'broker' ORDER BY created_at DESC, event_id DESC LIMIT 1 OFFSET $2";
     ONE = stored!("event_id = $1");
     DEAD_RANGE = stored!("event_id >= $1 AND event_id <= $2 AND status = 'DEAD' ORDER BY event_id LIMIT $3");
     SENT_RANGE = stored!("event_id >= $1 AND event_id <= $2 AND status = 'SENT' ORDER BY event_id LIMIT $3");
@@ -38,6 +43,9 @@ statements! {
     SWEPT = "SELECT value FROM counters WHERE name = 'outbox_swept'";
     SET_SWEPT = "UPDATE counters SET value = $1 WHERE name = 'outbox_swept' AND value < $1";
 }
+
+/// No message has this id, and each comes after it.
+const BEFORE_ALL: MessageId = MessageId::from_bytes([0; 16]);
 
 pub(super) fn message(row: &Row<'_>) -> Result<Message, Fault> {
     Ok(Message {
@@ -64,26 +72,36 @@ fn stored(row: &Row<'_>) -> Result<Stored, Fault> {
     })
 }
 
-/// Messages before one, the newest first.
+/// Messages before one, the newest first. Where only some of them are wanted, so many are looked through.
 pub fn list(
     tx: &mut Tx<'_>,
     status: Option<MessageStatus>,
     before: Option<Place>,
     limit: i64,
-) -> Result<Vec<Stored>, Fault> {
+) -> Result<Listed<Stored, Place>, Fault> {
     let (time, before) = before.unwrap_or((Timestamp::MAX, MessageId::from_bytes([0xff; 16])));
-    let params = [Param::Blob(before.as_bytes()), limit.into()];
+    let before = Param::Blob(before.as_bytes());
+    let place = |row: &Row<'_>| Ok((row.timestamp(0)?, MessageId::from_bytes(row.uuid(1)?)));
+    let mut end = None;
     let found = match status {
-        None => tx.query(&ALL, &params, stored),
-        Some(MessageStatus::Sent) => tx.query(&SENT, &params, stored),
-        Some(MessageStatus::Dead) => tx.query(&DEAD, &params, stored),
+        None => tx.query(&ALL, &[before, limit.into()], stored)?,
+        Some(MessageStatus::Dead) => tx.query(&DEAD, &[before, limit.into()], stored)?,
+        Some(MessageStatus::Sent) => {
+            end = tx.query_one(&EDGE_OF_ALL, &[before, (LOOKED_THROUGH_MAX - 1).into()], place)?;
+            let last = end.map_or(BEFORE_ALL, |(_, id)| id);
+            tx.query(&SENT, &[before, limit.into(), Param::Blob(last.as_bytes())], stored)?
+        }
         Some(status @ (MessageStatus::New | MessageStatus::Sending)) => {
+            let params = [before, (LOOKED_THROUGH_MAX - 1).into(), time.into()];
+            end = tx.query_one(&EDGE_OF_UNSENT, &params, place)?;
+            let (from, last) = end.unwrap_or((Timestamp::from_millis(0), BEFORE_ALL));
+            let status = Param::Text(status.as_str());
             let params =
-                [Param::Blob(before.as_bytes()), limit.into(), Param::Text(status.as_str()), time.into()];
-            tx.query(&UNSENT, &params, stored)
+                [before, limit.into(), status, time.into(), from.into(), Param::Blob(last.as_bytes())];
+            tx.query(&UNSENT, &params, stored)?
         }
     };
-    whole(tx, found?)
+    Ok(Listed { rows: whole(tx, found)?, end })
 }
 
 /// With the texts that are stored elsewhere.

@@ -2,10 +2,12 @@ use crate::app::App;
 use crate::identity::{Caller, Participate};
 use crate::path::Id;
 use crate::problem::Problem;
-use crate::stream::{Frame, changes};
+use crate::stream::{Frame, Shown, changes};
 use axum::extract::State;
 use axum::response::IntoResponse;
+use guerdon_core::UserId;
 use guerdon_core::requests::RequestId;
+use guerdon_engine::LineFollower;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,17 +27,24 @@ pub(crate) async fn handle(
 ) -> Result<impl IntoResponse, Problem> {
     let user = caller.user_id().clone();
     let event_id = app.engine.request(id, Some(&user)).await?.request.event_id;
-    let look = move |app: Arc<App>| {
-        let user = user.clone();
-        async move {
-            let shown = app.engine.request(id, Some(&user)).await?;
-            let data = serde_json::to_string(&shown.view(app.engine.now())).unwrap_or_default();
-            Ok(Frame { name: "request", data, last: shown.is_finished() })
-        }
-    };
-    let changed = move |app: Arc<App>| {
-        let event_id = event_id.clone();
-        async move { app.engine.line_changed(&event_id, LOOK_ANYWAY).await }
-    };
-    Ok(changes(app, caller.take_place(), look, changed))
+    let line = app.engine.follow_line(&event_id);
+    Ok(changes(app, caller.take_place(), OneRequest { id, user, line }))
+}
+
+struct OneRequest {
+    id: RequestId,
+    user: UserId,
+    line: LineFollower,
+}
+
+impl Shown for OneRequest {
+    async fn look(&mut self, app: &App) -> Result<Frame, Problem> {
+        let shown = app.engine.request(self.id, Some(&self.user)).await?;
+        let data = serde_json::to_string(&shown.view(app.engine.now())).unwrap_or_default();
+        Ok(Frame { name: "request", data, last: shown.is_finished() })
+    }
+
+    async fn changed(&mut self, _: &App) {
+        self.line.moved(LOOK_ANYWAY).await;
+    }
 }

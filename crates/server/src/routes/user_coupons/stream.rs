@@ -2,9 +2,10 @@ use crate::app::App;
 use crate::identity::{Caller, Participate};
 use crate::path::Id;
 use crate::problem::Problem;
-use crate::stream::{Frame, changes};
+use crate::stream::{Frame, Shown, changes};
 use axum::extract::State;
 use axum::response::IntoResponse;
+use guerdon_core::UserId;
 use guerdon_core::coupons::UserCouponId;
 use guerdon_core::coupons::view::UserCouponView;
 use std::sync::Arc;
@@ -26,15 +27,24 @@ pub(crate) async fn handle(
 ) -> Result<impl IntoResponse, Problem> {
     let user = caller.sees().cloned();
     app.engine.user_coupon(id, user.as_ref()).await?;
-    let look = move |app: Arc<App>| {
-        let user = user.clone();
-        async move {
-            let found = app.engine.user_coupon(id, user.as_ref()).await?;
-            let view = UserCouponView::of(&found.held, &found.coupon, app.engine.now());
-            let data = serde_json::to_string(&view).unwrap_or_default();
-            Ok(Frame { name: "userCoupon", data, last: !found.held.state.is_pending() })
-        }
-    };
-    let changed = move |app: Arc<App>| async move { app.engine.coupon_changed(id, LOOK_ANYWAY).await };
-    Ok(changes(app, caller.take_place(), look, changed))
+    Ok(changes(app, caller.take_place(), OneCoupon { id, user }))
+}
+
+struct OneCoupon {
+    id: UserCouponId,
+    /// Whose it has to be; anybody's for an operator.
+    user: Option<UserId>,
+}
+
+impl Shown for OneCoupon {
+    async fn look(&mut self, app: &App) -> Result<Frame, Problem> {
+        let found = app.engine.user_coupon(self.id, self.user.as_ref()).await?;
+        let view = UserCouponView::of(&found.held, &found.coupon, app.engine.now());
+        let data = serde_json::to_string(&view).unwrap_or_default();
+        Ok(Frame { name: "userCoupon", data, last: !found.held.state.is_pending() })
+    }
+
+    async fn changed(&mut self, app: &App) {
+        app.engine.coupon_changed(self.id, LOOK_ANYWAY).await;
+    }
 }

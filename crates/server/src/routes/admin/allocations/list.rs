@@ -9,7 +9,7 @@ use guerdon_core::allocations::view::{AllocationFilter, AllocationView};
 use guerdon_core::{EventId, UserId};
 use std::sync::Arc;
 
-/// Rewards that were won, the newest first.
+/// Rewards that were won, the newest first. A filtered page may come back short with a `nextCursor`.
 #[utoipa::path(
     get, path = "/v1/admin/allocations", tag = "Operators", operation_id = "listAllocations",
     params(

@@ -9,7 +9,7 @@ use guerdon_core::claims::view::{ClaimFilter, ClaimView};
 use guerdon_core::{EventId, UserId};
 use std::sync::Arc;
 
-/// Claims, the newest first.
+/// Claims, the newest first. A filtered page may come back short with a `nextCursor`.
 #[utoipa::path(
     get, path = "/v1/admin/claims", tag = "Operators", operation_id = "listClaims",
     params(

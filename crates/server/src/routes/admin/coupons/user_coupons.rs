@@ -10,7 +10,7 @@ use guerdon_core::coupons::UserCouponStatus;
 use guerdon_core::coupons::view::UserCouponView;
 use std::sync::Arc;
 
-/// Who has a coupon or asked for it, the newest first.
+/// Who has a coupon or asked for it, the newest first. A filtered page may come back short with a `nextCursor`.
 #[utoipa::path(
     get, path = "/v1/admin/coupons/{couponId}/user-coupons", tag = "Operators", operation_id = "listUserCoupons",
     params(

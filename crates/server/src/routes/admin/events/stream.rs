@@ -3,13 +3,15 @@ use crate::app::App;
 use crate::identity::{Caller, Inspect};
 use crate::path::Id;
 use crate::problem::Problem;
-use crate::stream::{Frame, changes};
+use crate::stream::{Frame, Shown, changes};
 use axum::extract::State;
 use axum::response::IntoResponse;
 use guerdon_core::EventId;
+use guerdon_engine::{LineFollower, Summary};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long a stream waits for the line to move before it makes sure that it is still wanted.
 const LOOK_ANYWAY: Duration = Duration::from_secs(15);
 
 /// An event's figures as server-sent events named `summary`: at once, and whenever they change.
@@ -23,19 +25,32 @@ pub(crate) async fn handle(
     mut caller: Caller<Inspect>,
     Id(id): Id<EventId>,
 ) -> Result<impl IntoResponse, Problem> {
-    app.engine.summary(&id).await?;
-    let watched = id.clone();
-    let look = move |app: Arc<App>| {
-        let id = id.clone();
-        async move {
-            let summary = SummaryView::from(app.engine.summary(&id).await?);
-            let data = serde_json::to_string(&summary).unwrap_or_default();
-            Ok(Frame { name: "summary", data, last: false })
-        }
-    };
-    let changed = move |app: Arc<App>| {
-        let id = watched.clone();
-        async move { app.engine.line_changed(&id, LOOK_ANYWAY).await }
-    };
-    Ok(changes(app, caller.take_place(), look, changed))
+    // Followed before the first look, so that nothing is missed between.
+    let line = app.engine.follow_line(&id);
+    let first = Some(app.engine.summary(&id).await?);
+    Ok(changes(app, caller.take_place(), Figures { id, line, first }))
+}
+
+/// However many consoles show an event, its figures are read once for each tick: by whoever watches the line.
+struct Figures {
+    id: EventId,
+    line: LineFollower,
+    /// Read for this stream alone: the watch may not have looked yet.
+    first: Option<Summary>,
+}
+
+impl Shown for Figures {
+    async fn look(&mut self, app: &App) -> Result<Frame, Problem> {
+        let summary = match (self.first.take(), self.line.figures()) {
+            (Some(first), _) => first,
+            (None, Some(figures)) => (*figures).clone(),
+            (None, None) => app.engine.summary(&self.id).await?,
+        };
+        let data = serde_json::to_string(&SummaryView::from(summary)).unwrap_or_default();
+        Ok(Frame { name: "summary", data, last: false })
+    }
+
+    async fn changed(&mut self, _: &App) {
+        self.line.moved(LOOK_ANYWAY).await;
+    }
 }

@@ -9,7 +9,7 @@ use guerdon_core::outbox::view::OutboxEventView;
 use guerdon_engine::OutboxFilter;
 use std::sync::Arc;
 
-/// Messages for others, the newest first.
+/// Messages for others, the newest first. A filtered page may come back short with a `nextCursor`.
 #[utoipa::path(
     get, path = "/v1/admin/outbox", tag = "Operators", operation_id = "listOutbox",
     params(

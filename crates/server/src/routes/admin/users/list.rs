@@ -21,7 +21,7 @@ pub(crate) struct RegisteredUser {
     updated_at: Timestamp,
 }
 
-/// Users whom the registry knows, in the order of their ids.
+/// Users whom the registry knows, in the order of their ids. A filtered page may come back short with a `nextCursor`.
 #[utoipa::path(
     get, path = "/v1/admin/users", tag = "Operators", operation_id = "listUsers",
     params(
