@@ -35,6 +35,7 @@ mod invariants;
 mod keeping;
 mod keys;
 mod limits;
+mod long_lists;
 mod lottery;
 mod paces;
 mod participants;

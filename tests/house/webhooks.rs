@@ -62,34 +62,35 @@ fn an_address_that_asks_for_time_gets_it() {
 #[test]
 fn a_slow_address_is_not_told_twice() {
     let hook = Hook::start();
-    let (closed, gate) = (Arc::new((Mutex::new(0), Condvar::new())), Duration::from_millis(300));
+    let (closed, gate) = (Arc::new((Mutex::new(0), Condvar::new())), Duration::from_millis(700));
     hook.answer(move |_| {
         // Nobody rings: it takes as long as it says.
         drop(closed.1.wait_timeout(closed.0.lock().unwrap(), gate).unwrap());
         (204, Vec::new())
     });
-    let cluster = start(TestEngine::Sqlite, 1, &hook, &[("GUERDON_OUTBOX__LEASE", "1s")]);
+    let cluster = start(TestEngine::Sqlite, 1, &hook, &[("GUERDON_OUTBOX__LEASE", "4s")]);
     let mut body = drop_body("drop");
     // Nothing to win, so that nothing else is told of.
     body["rewards"] = json!([]);
     cluster.operator(0).post("/v1/admin/events", &body).expect(201);
     cluster.operator(0).post("/v1/admin/events/drop/open", &json!({})).expect(200);
-    at_once(80, |number| {
-        let api = crate::support::as_user(&cluster.servers[0], number);
-        api.post("/v1/events/drop/requests", &json!({})).expect(202);
-    });
+    let apply = |first: usize, count| {
+        at_once(count, |number| {
+            let api = crate::support::as_user(&cluster.servers[0], first + number);
+            api.post("/v1/events/drop/requests", &json!({})).expect(202);
+        });
+    };
+    // Sixteen at a time: more than a lease of work.
+    apply(0, 150);
     until_all_arrived(&cluster, &hook);
-    assert_eq!(hook.calls().len(), 81, "each once");
+    assert_eq!(hook.calls().len(), 151, "each once");
     // Also when it is asked to stop in the middle of it.
-    at_once(80, |number| {
-        let api = crate::support::as_user(&cluster.servers[0], 100 + number);
-        api.post("/v1/events/drop/requests", &json!({})).expect(202);
-    });
-    until("it to be at it", PATIENCE, || (hook.calls().len() > 90).then_some(()));
+    apply(150, 80);
+    until("it to be at it", PATIENCE, || (hook.calls().len() > 160).then_some(()));
     let Cluster { database, mut servers } = cluster;
     assert_eq!(servers.remove(0).stop(), Some(0));
     let told = hook.calls().len();
-    assert!(told < 161, "it stops before all is told");
+    assert!(told < 231, "it stops before all is told");
     let mut sql = database.sql();
     let table = sql.table("integration.outbox_events");
     let sent = sql.number(&format!("SELECT COUNT(*) FROM {table} WHERE status = 'SENT'"));

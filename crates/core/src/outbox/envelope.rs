@@ -83,6 +83,10 @@ struct Incoming {
 
 /// Opens an envelope; why it cannot be, where it cannot.
 pub fn open(bytes: &[u8]) -> Result<Received, String> {
+    // A struct would also be read from a list of its fields in order.
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return Err("is no CloudEvents 1.0 JSON: no object".into());
+    }
     let event: Incoming =
         serde_json::from_slice(bytes).map_err(|error| format!("is no CloudEvents 1.0 JSON: {error}"))?;
     if event.specversion != "1.0" {
@@ -164,6 +168,7 @@ mod tests {
         let table: &[(&[u8], &str)] = &[
             (b"", "CloudEvents"),
             (b"\xff\xfe", "CloudEvents"),
+            (br#"["1.0","1","/x","T","s","a","1",null,null]"#, "no object"),
             (br#"{"specversion":"0.3","id":"1","source":"/x","type":"T"}"#, "specversion"),
             (br#"{"specversion":"1.0","id":"","source":"/x","type":"T"}"#, "id"),
             (br#"{"specversion":"1.0","id":"1","source":"/x"}"#, "type"),

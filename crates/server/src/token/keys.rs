@@ -73,18 +73,17 @@ struct KeySet {
 impl KeySet {
     /// Reads a set as RFC 7517 has it. What is of no use to us is passed over.
     fn parse(text: &[u8], before: &Self) -> Result<Self, String> {
-        #[derive(serde::Deserialize)]
-        struct Published {
-            keys: Vec<serde_json::Value>,
-        }
-        let published: Published =
-            serde_json::from_slice(text).map_err(|_| "it is no JSON with a list of keys".to_owned())?;
-        if published.keys.len() > KEYS_MAX {
+        let mut published: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_slice(text).map_err(|_| "it is no JSON object".to_owned())?;
+        let Some(serde_json::Value::Array(keys)) = published.remove("keys") else {
+            return Err("it has no list of keys".to_owned());
+        };
+        if keys.len() > KEYS_MAX {
             return Err(format!("it has more than {KEYS_MAX} keys"));
         }
         let mut set = Self { fetched: Some(Stopwatch::start()), ..Self::default() };
-        let (only, mut doubled) = (published.keys.len() == 1, Vec::new());
-        for value in published.keys {
+        let (only, mut doubled) = (keys.len() == 1, Vec::new());
+        for value in keys {
             let Some(key) = serde_json::from_value::<Jwk>(value).ok().and_then(Key::of) else { continue };
             match key.published.common.key_id.clone() {
                 Some(kid) => {

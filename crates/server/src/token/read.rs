@@ -190,8 +190,12 @@ pub(super) fn read(
     Ok((Arc::new(Identity { user_id, name: claims.name, roles }), times))
 }
 
-fn parse<T: DeserializeOwned>(claims: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(claims).map_err(|_| invalid(UNREADABLE_JSON))
+fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, Problem> {
+    // A struct would also be read from a list of its fields in order.
+    if text.trim_ascii_start().first() != Some(&b'{') {
+        return Err(invalid(UNREADABLE_JSON));
+    }
+    serde_json::from_slice(text).map_err(|_| invalid(UNREADABLE_JSON))
 }
 
 /// Says what is wrong without repeating any of the token.
@@ -284,6 +288,9 @@ mod tests {
         {
             assert!(who(&broken, &rules).is_err(), "{broken}");
         }
+        // Claims are an object; a list of the same values in order says nothing.
+        let listed = token(&header, &json!(["u-1", 2_000, null, null, null]), SECRET);
+        assert!(who(&listed, &rules).unwrap_err().contains("cannot be read"));
         let other = Header { alg: Algorithm::HS384, ..Header::default() };
         assert!(who(&token(&other, &claims("u-4"), SECRET), &rules).unwrap_err().contains("algorithm"));
         // Heads that are good are kept up to a bound, and read anew beyond it.

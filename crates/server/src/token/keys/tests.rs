@@ -62,6 +62,7 @@ fn what_can_be_read_of_a_set() {
     );
     assert_eq!(parse(&set(&[])).unwrap().by_kid.len(), 0, "all of them were withdrawn");
     assert!(parse(b"<html>").is_err());
+    assert!(parse(b"[[]]").is_err(), "no object");
     assert!(parse(&set(&vec![ed("a"); 101])).is_err(), "too many");
     let mut nameless = ed("a");
     nameless.as_object_mut().unwrap().remove("kid");
