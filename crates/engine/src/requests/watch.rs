@@ -113,7 +113,8 @@ mod tests {
     use super::{Moved, Seen, Watch};
     use crate::requests::Summary;
     use guerdon_core::EventId;
-    use guerdon_core::requests::{Line, Tally};
+    use guerdon_core::requests::Line;
+    use guerdon_core::requests::line::Tally;
     use std::sync::Arc;
 
     fn seen(last_position: i64) -> Seen {
