@@ -282,7 +282,7 @@ fn until_quiet(running: &Running) -> Result<(), Box<dyn std::error::Error>> {
         if waited.elapsed() > Duration::from_mins(20) {
             return Err(format!("it is still not so: {missing:?}").into());
         }
-        std::thread::park_timeout(Duration::from_millis(1_000));
+        std::thread::park_timeout(Duration::from_secs(1));
     }
     println!("everything was delivered {:.0} s later", waited.elapsed().as_secs_f64());
     Ok(())

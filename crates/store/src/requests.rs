@@ -52,7 +52,7 @@ statements! {
     LIST = concat!("SELECT ", request_columns!(), " FROM requests WHERE line > $1 AND line <= $2 ORDER BY line LIMIT $3");
     /// The wanted results are bits of one number.
     LIST_SOME = concat!("SELECT ", request_columns!(), " FROM requests
-        WHERE line > $1 AND line <= $2 AND (($4 >> CAST(result AS INTEGER)) & 1) = 1 ORDER BY line LIMIT $3");
+        WHERE line > $1 AND line <= $2 AND ((CAST($4 AS BIGINT) >> CAST(result AS INTEGER)) & 1) = 1 ORDER BY line LIMIT $3");
     /// On SQLite the user index answers instead.
     OF_USERS_IN_LINE = concat!("SELECT ", request_columns!(), " FROM requests WHERE user_id = $1 AND line >> 40 = $2"),
         postgres: concat!("SELECT ", request_columns!(), " FROM requests
