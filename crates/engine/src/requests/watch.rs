@@ -149,7 +149,7 @@ mod tests {
         watch.note(&event, seen(6));
         watch.note(&event, seen(7));
         assert_eq!(followers[3].borrow_and_update().figures.as_ref().unwrap().queue_depth, 7);
-        assert_eq!(watch.watched(), [event.clone()]);
+        assert_eq!(watch.watched(), std::slice::from_ref(&event));
         drop(followers);
         assert!(watch.watched().is_empty(), "nobody looks for nobody");
     }
