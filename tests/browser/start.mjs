@@ -76,6 +76,7 @@ export async function startDemo(more = []) {
   }
   return {
     ...demo,
+    undescribed: await readDescription(demo.address),
     links,
     visitor,
     async stop() {
