@@ -79,7 +79,7 @@ struct Figure {
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
-    let crowd = Crowd::new(0, 700_000, SECRET)?;
+    let crowd = Crowd::new(0, 1_000_000, SECRET)?;
     let guerdon = options.guerdon.canonicalize()?;
     let targets: Vec<_> = targets::all(options.redis.is_some())
         .into_iter()

@@ -230,8 +230,9 @@ impl Gateway {
     }
 
     fn let_in(&self, identity: &Identity, method: &Method, spent: &Spent) -> Result<Underway, Problem> {
-        let place = self.guard.limits.enter(identity.user_id.as_str())?;
-        let found = self.guard.limits.user(identity.user_id.as_str(), Kind::of(method));
+        let user = self.guard.limits.key(identity.user_id.as_str());
+        let place = self.guard.limits.enter(user)?;
+        let found = self.guard.limits.user(user, Kind::of(method));
         spent.note(found);
         found?;
         Ok(place)

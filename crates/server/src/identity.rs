@@ -105,8 +105,9 @@ pub(crate) fn is_of_the_house(identity: &Identity) -> bool {
 /// Takes a call from the user's budget, and a place among those that are under way.
 fn let_in(parts: &Parts, app: &App, identity: &Identity) -> Result<Underway, Problem> {
     let limits = &app.guard.limits;
-    let place = limits.enter(identity.user_id.as_str())?;
-    let spent = limits.user(identity.user_id.as_str(), Kind::of(&parts.method));
+    let user = limits.key(identity.user_id.as_str());
+    let place = limits.enter(user)?;
+    let spent = limits.user(user, Kind::of(&parts.method));
     if let Some(note) = parts.extensions.get::<Spent>() {
         note.note(spent);
     }

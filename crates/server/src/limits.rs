@@ -6,7 +6,7 @@ use guerdon_core::Code;
 use guerdon_engine::Stopwatch;
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
-use std::hash::{BuildHasher, Hash};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,8 +22,12 @@ pub struct LimitOptions {
 }
 
 const SHARDS: usize = 64;
-/// People and addresses that are kept in mind in each shard. Whoever was quiet for a second is forgotten first.
+/// People and addresses that are kept in mind in each shard.
 const KEPT_MAX: usize = 16_384;
+/// So many cost nothing to speak of.
+const KEPT_MIN: usize = 64;
+/// How often a shard that is full of those who just called is looked through, in microseconds.
+const LOOK_AGAIN_US: i64 = 10_000;
 const SECOND_US: i64 = 1_000_000;
 
 /// What is left of a budget after a call.
@@ -66,10 +70,65 @@ fn take(spent_until: i64, now: i64, per_second: u32) -> Result<i64, i64> {
     if wait > 0 { Err(wait) } else { Ok(until) }
 }
 
+/// For keys that are hashes already.
+#[derive(Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+type ByHash<V> = HashMap<u64, V, BuildHasherDefault<Hashed>>;
+
+/// The shard of a hash, by other bits than the map's own places.
+fn shard_of<T>(shards: &[Mutex<T>], hash: u64) -> MutexGuard<'_, T> {
+    let place = usize::try_from(hash >> 32).unwrap_or(0) % SHARDS;
+    shards[place].lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Those whose budget is not full. Whose is full again is as good as new and is forgotten, soon enough that what has to be
+/// kept in mind, which is little even in a surge, stays within the processor's reach.
+struct Spenders {
+    spent_until: ByHash<i64>,
+    /// How many there may be before somebody is forgotten.
+    enough: usize,
+    looked_at: i64,
+}
+
+impl Default for Spenders {
+    fn default() -> Self {
+        Self { spent_until: HashMap::default(), enough: KEPT_MIN, looked_at: i64::MIN }
+    }
+}
+
+impl Spenders {
+    fn forget(&mut self, now: i64) {
+        let full = self.spent_until.len() >= KEPT_MAX && now.saturating_sub(self.looked_at) < LOOK_AGAIN_US;
+        if self.spent_until.len() < self.enough || full {
+            return;
+        }
+        self.spent_until.retain(|_, spent_until| *spent_until > now);
+        self.enough = (2 * self.spent_until.len()).clamp(KEPT_MIN, KEPT_MAX);
+        self.looked_at = now;
+    }
+}
+
 struct Budget {
     policy: &'static str,
     per_second: u32,
-    shards: Box<[Mutex<HashMap<u64, i64>>]>,
+    shards: Box<[Mutex<Spenders>]>,
 }
 
 impl Budget {
@@ -79,20 +138,23 @@ impl Budget {
     }
 
     fn spend(&self, key: u64, now: i64) -> Result<Allowance, Exceeded> {
-        let place = usize::try_from(key % SHARDS as u64).unwrap_or(0);
-        let mut shard = self.shards[place].lock().unwrap_or_else(PoisonError::into_inner);
-        if shard.len() >= KEPT_MAX && !shard.contains_key(&key) {
-            // Whose budget is full again is as good as new.
-            shard.retain(|_, spent_until| *spent_until > now);
-        }
-        let room = shard.len() < KEPT_MAX || shard.contains_key(&key);
         let (policy, per_second) = (self.policy, self.per_second);
-        match take(shard.get(&key).copied().unwrap_or(0), now, per_second) {
-            Ok(until) => {
-                // A million strangers in one second are not told apart any more; those who were there first still are.
+        let mut spenders = shard_of(&self.shards, key);
+        spenders.forget(now);
+        let room = spenders.spent_until.len() < KEPT_MAX;
+        let taken = match spenders.spent_until.entry(key) {
+            Entry::Occupied(mut spent) => {
+                take(*spent.get(), now, per_second).inspect(|until| *spent.get_mut() = *until)
+            }
+            // A million strangers in one second are not told apart any more; those who were there first still are.
+            Entry::Vacant(spent) => take(0, now, per_second).inspect(|until| {
                 if room {
-                    shard.insert(key, until);
+                    spent.insert(*until);
                 }
+            }),
+        };
+        match taken {
+            Ok(until) => {
                 let left = (SECOND_US - (until - now)).max(0) * i64::from(per_second) / SECOND_US;
                 Ok(Allowance { policy, per_second, remaining: u32::try_from(left).unwrap_or(0) })
             }
@@ -105,7 +167,7 @@ impl Budget {
 }
 
 /// Which of a user's budgets a call is taken from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Look,
     Write,
@@ -116,6 +178,10 @@ impl Kind {
         if method.is_safe() { Self::Look } else { Self::Write }
     }
 }
+
+/// A user, as budgets and places know them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UserKey(u64);
 
 pub(crate) struct Limits {
     users: Option<Budget>,
@@ -152,13 +218,21 @@ impl Limits {
         i64::try_from(self.started.elapsed().as_micros()).unwrap_or(i64::MAX / 2) + SECOND_US
     }
 
-    fn spend(&self, budget: Option<&Budget>, key: impl Hash) -> Result<Option<Allowance>, Exceeded> {
+    fn spend(&self, budget: Option<&Budget>, key: u64) -> Result<Option<Allowance>, Exceeded> {
         let Some(budget) = budget else { return Ok(None) };
-        budget.spend(self.hasher.hash_one(key), self.now()).map(Some)
+        budget.spend(key, self.now()).map(Some)
     }
 
-    pub(crate) fn user(&self, user: &str, kind: Kind) -> Result<Option<Allowance>, Exceeded> {
-        self.spend(self.users.as_ref(), (user, kind))
+    pub(crate) fn key(&self, user: &str) -> UserKey {
+        UserKey(self.hasher.hash_one(user))
+    }
+
+    pub(crate) fn user(&self, UserKey(key): UserKey, kind: Kind) -> Result<Option<Allowance>, Exceeded> {
+        let key = match kind {
+            Kind::Look => key,
+            Kind::Write => !key,
+        };
+        self.spend(self.users.as_ref(), key)
     }
 
     pub(crate) fn address(&self, address: IpAddr) -> Result<Option<Allowance>, Exceeded> {
@@ -167,13 +241,13 @@ impl Limits {
             IpAddr::V4(address) => u128::from(u32::from(address)),
             IpAddr::V6(address) => u128::from(address) >> 64 | 1 << 64,
         };
-        self.spend(self.addresses.as_ref(), network)
+        self.spend(self.addresses.as_ref(), self.hasher.hash_one(network))
     }
 
     /// A place among the calls that are under way. One user cannot have more of them at one time than calls in a second:
     /// a few who wait, or stream, could otherwise keep everybody else out.
-    pub(crate) fn enter(&self, user: &str) -> Result<Underway, Full> {
-        let place = self.places.take(self.hasher.hash_one(user)).ok_or(Full::OfUser)?;
+    pub(crate) fn enter(&self, UserKey(user): UserKey) -> Result<Underway, Full> {
+        let place = self.places.take(user).ok_or(Full::OfUser)?;
         if self.places.taken.load(Ordering::Relaxed) > self.underway_max { Err(Full::All) } else { Ok(place) }
     }
 }
@@ -204,7 +278,7 @@ struct Places {
     /// 0 is without limit.
     of_user_max: u32,
     /// How many each user has, as long as it is any.
-    of_users: Box<[Mutex<HashMap<u64, u32>>]>,
+    of_users: Box<[Mutex<ByHash<u32>>]>,
 }
 
 impl Places {
@@ -221,9 +295,8 @@ impl Places {
         Some(Underway { places: Arc::clone(self), user, among_all: true })
     }
 
-    fn of_user(&self, user: u64) -> MutexGuard<'_, HashMap<u64, u32>> {
-        let place = usize::try_from(user % SHARDS as u64).unwrap_or(0);
-        self.of_users[place].lock().unwrap_or_else(PoisonError::into_inner)
+    fn of_user(&self, user: u64) -> MutexGuard<'_, ByHash<u32>> {
+        shard_of(&self.of_users, user)
     }
 }
 
@@ -307,24 +380,36 @@ mod tests {
     #[test]
     fn a_flood_of_strangers_is_forgotten_and_frees_nobody() {
         let budget = Budget::new("address", 2).unwrap();
-        let shard = |number: u64| number * super::SHARDS as u64;
         assert!(budget.spend(0, SECOND_US).is_ok() && budget.spend(0, SECOND_US).is_ok());
         for stranger in 1..100_000 {
-            let _ = budget.spend(shard(stranger), SECOND_US);
+            let _ = budget.spend(stranger, SECOND_US);
         }
         assert!(budget.spend(0, SECOND_US).is_err(), "whoever was known still is");
-        let kept = || budget.shards[0].lock().unwrap().len();
+        let kept = || budget.shards[0].lock().unwrap().spent_until.len();
         assert!(kept() <= super::KEPT_MAX);
-        assert!(budget.spend(shard(200_000), 20 * SECOND_US).is_ok());
+        assert!(budget.spend(200_000, 20 * SECOND_US).is_ok());
         assert_eq!(kept(), 1, "the quiet ones are gone");
+    }
+
+    #[test]
+    fn those_with_a_full_budget_are_soon_forgotten() {
+        let budget = Budget::new("user", 50).unwrap();
+        // A stranger in each millisecond, each of whom has earned their call again after twenty.
+        for stranger in 0..10_000 {
+            assert_eq!(
+                budget.spend(stranger, SECOND_US + stranger.cast_signed() * 1_000).unwrap().remaining,
+                49
+            );
+            assert!(budget.shards[0].lock().unwrap().spent_until.len() <= super::KEPT_MIN);
+        }
     }
 
     #[test]
     fn writing_and_looking_are_apart_and_networks_together() {
         let limits = Limits::new(LimitOptions { per_user: 1, per_address: 1, underway: 1 });
-        assert!(limits.user("u", Kind::Look).is_ok());
-        assert!(limits.user("u", Kind::Look).is_err());
-        assert!(limits.user("u", Kind::Write).is_ok(), "a budget of its own");
+        assert!(limits.user(limits.key("u"), Kind::Look).is_ok());
+        assert!(limits.user(limits.key("u"), Kind::Look).is_err());
+        assert!(limits.user(limits.key("u"), Kind::Write).is_ok(), "a budget of its own");
         let address = |text: &str| limits.address(text.parse::<IpAddr>().unwrap());
         assert!(address("2001:db8::1").is_ok());
         assert!(address("2001:db8::2").is_err(), "of the same network");
@@ -332,26 +417,26 @@ mod tests {
         assert!(address("192.0.2.1").is_ok());
         assert!(address("::ffff:192.0.2.1").is_err(), "the same, written otherwise");
         let off = Limits::new(LimitOptions::default());
-        assert_eq!(off.user("u", Kind::Look), Ok(None));
+        assert_eq!(off.user(off.key("u"), Kind::Look), Ok(None));
     }
 
     #[test]
     fn places_are_given_back() {
         let limits = Limits::new(LimitOptions { underway: 3, per_user: 2, per_address: 0 });
-        let first = limits.enter("a");
-        let second = limits.enter("a");
+        let first = limits.enter(limits.key("a"));
+        let second = limits.enter(limits.key("a"));
         assert!(first.is_ok() && second.is_ok());
-        assert_eq!(limits.enter("a").err(), Some(Full::OfUser));
-        let third = limits.enter("b");
+        assert_eq!(limits.enter(limits.key("a")).err(), Some(Full::OfUser));
+        let third = limits.enter(limits.key("b"));
         assert!(third.is_ok());
-        assert_eq!(limits.enter("c").err(), Some(Full::All));
+        assert_eq!(limits.enter(limits.key("c")).err(), Some(Full::All));
         let streaming = third.map(super::Underway::streams);
-        assert!(limits.enter("c").is_ok(), "a stream leaves room for others");
-        let another = limits.enter("b");
+        assert!(limits.enter(limits.key("c")).is_ok(), "a stream leaves room for others");
+        let another = limits.enter(limits.key("b"));
         assert!(another.is_ok());
-        assert_eq!(limits.enter("b").err(), Some(Full::OfUser), "and counts as its user's");
+        assert_eq!(limits.enter(limits.key("b")).err(), Some(Full::OfUser), "and counts as its user's");
         drop((first, second, streaming, another));
-        assert!(limits.enter("a").is_ok());
+        assert!(limits.enter(limits.key("a")).is_ok());
         assert!(limits.places.of_users.iter().all(|shard| shard.lock().unwrap().is_empty()));
     }
 }
