@@ -52,9 +52,9 @@ pub(crate) struct Options {
     /// Leave out the runs at half of each target's rate, which measure waiting times
     #[arg(long)]
     no_open_loop: bool,
-    /// Only targets whose name contains this
-    #[arg(long, default_value = "")]
-    only: String,
+    /// Only targets whose name contains one of these
+    #[arg(long, default_values = [""])]
+    only: Vec<String>,
     #[arg(long, default_value = "bench/results/drop.json")]
     save: PathBuf,
 }
@@ -83,7 +83,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let guerdon = options.guerdon.canonicalize()?;
     let targets: Vec<_> = targets::all(options.redis.is_some())
         .into_iter()
-        .filter(|target| *target == Target::Nothing || target.name().contains(&options.only))
+        .filter(|target| {
+            *target == Target::Nothing || options.only.iter().any(|one| target.name().contains(one))
+        })
         .collect();
     let measured = Measured { options, guerdon: &guerdon, crowd: &crowd };
     let mut figures = Vec::new();

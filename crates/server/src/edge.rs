@@ -3,7 +3,7 @@
 use crate::address::Peer;
 use crate::app::{App, Identities};
 use crate::identity::Brought;
-use crate::limits::{Allowance, Exceeded};
+use crate::limits::{Allowance, Exceeded, Limits};
 use crate::problem::{self, Problem};
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
@@ -24,8 +24,6 @@ use std::time::Duration;
 use tower::{Layer, Service, layer::layer_fn};
 
 pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
-static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 pub(crate) static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const REQUEST_ID_MAX: usize = 64;
 
@@ -185,7 +183,7 @@ impl Call {
         if let Ok(value) = HeaderValue::from_str(&self.id) {
             response.headers_mut().insert(REQUEST_ID.clone(), value);
         }
-        self.spent.tell(response.headers_mut());
+        self.spent.tell(&app.guard.limits, response.headers_mut());
         app.metrics.observe(&self.method, self.route.as_ref(), response.status(), self.started.elapsed());
         end_span(self.span.take(), response.status());
         response
@@ -225,22 +223,9 @@ impl Spent {
         }
     }
 
-    /// As the `RateLimit` headers have it.
-    pub(crate) fn tell(&self, headers: &mut HeaderMap) {
-        let Some(spent) = *self.0.lock().unwrap_or_else(PoisonError::into_inner) else { return };
-        let (policy, per_second, remaining, seconds) = match spent {
-            Ok(allowance) => (allowance.policy, allowance.per_second, allowance.remaining, 1),
-            Err(exceeded) => (exceeded.policy, exceeded.per_second, 0, exceeded.seconds()),
-        };
-        let told = [
-            (&RATE_LIMIT_POLICY, format!("\"{policy}\";q={per_second};w=1")),
-            (&RATE_LIMIT, format!("\"{policy}\";r={remaining};t={seconds}")),
-        ];
-        for (name, text) in told {
-            // Taken as it is, not copied: every answer has them.
-            if let Ok(value) = HeaderValue::try_from(text) {
-                headers.insert(name, value);
-            }
+    pub(crate) fn tell(&self, limits: &Limits, headers: &mut HeaderMap) {
+        if let Some(spent) = *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            limits.tell(spent, headers);
         }
     }
 }

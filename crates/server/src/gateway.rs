@@ -121,7 +121,7 @@ impl Gateway {
                 .render(&id)
             }
         };
-        spent.tell(response.headers_mut());
+        spent.tell(&self.guard.limits, response.headers_mut());
         if let Ok(value) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(REQUEST_ID.clone(), value);
         }

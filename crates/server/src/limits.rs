@@ -2,6 +2,7 @@
 //! budgets of their own, so that a page that polls too eagerly does not keep its user from applying.
 
 use crate::problem::Problem;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use guerdon_core::Code;
 use guerdon_engine::Stopwatch;
 use std::collections::HashMap;
@@ -21,6 +22,9 @@ pub struct LimitOptions {
     pub underway: usize,
 }
 
+static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
 const SHARDS: usize = 64;
 /// People and addresses that are kept in mind in each shard.
 const KEPT_MAX: usize = 16_384;
@@ -33,22 +37,21 @@ const SECOND_US: i64 = 1_000_000;
 /// What is left of a budget after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Allowance {
-    pub(crate) policy: &'static str,
-    pub(crate) per_second: u32,
-    pub(crate) remaining: u32,
+    policy: &'static str,
+    remaining: u32,
 }
 
 /// A call too many; how long until one is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exceeded {
-    pub(crate) policy: &'static str,
-    pub(crate) per_second: u32,
-    pub(crate) wait: Duration,
+    policy: &'static str,
+    per_second: u32,
+    wait: Duration,
 }
 
 impl Exceeded {
     /// Until one is allowed, in whole seconds.
-    pub(crate) fn seconds(self) -> u64 {
+    fn seconds(self) -> u64 {
         self.wait.as_secs() + u64::from(self.wait.subsec_nanos() > 0)
     }
 }
@@ -129,12 +132,49 @@ struct Budget {
     policy: &'static str,
     per_second: u32,
     shards: Box<[Mutex<Spenders>]>,
+    told: Told,
+}
+
+/// What every answer says of a budget, made once: its policy, and what is left after the first call in a while, which is what
+/// nearly everybody in a surge is told.
+struct Told {
+    policy: HeaderValue,
+    after_first: HeaderValue,
+}
+
+impl Told {
+    fn new(policy: &str, per_second: u32) -> Option<Self> {
+        let policy_value = HeaderValue::try_from(format!("\"{policy}\";q={per_second};w=1")).ok()?;
+        let after_first = left(policy, per_second.saturating_sub(1), 1)?;
+        Some(Self { policy: policy_value, after_first })
+    }
+}
+
+fn left(policy: &str, remaining: u32, seconds: u64) -> Option<HeaderValue> {
+    // Taken as it is, not copied.
+    HeaderValue::try_from(format!("\"{policy}\";r={remaining};t={seconds}")).ok()
 }
 
 impl Budget {
     fn new(policy: &'static str, per_second: u32) -> Option<Self> {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        (per_second > 0).then_some(Self { policy, per_second, shards })
+        let told = Told::new(policy, per_second)?;
+        (per_second > 0).then_some(Self { policy, per_second, shards, told })
+    }
+
+    /// As the `RateLimit` headers have it.
+    fn tell(&self, spent: Result<Allowance, Exceeded>, headers: &mut HeaderMap) {
+        let left = match spent {
+            Ok(allowance) if allowance.remaining == self.per_second - 1 => {
+                Some(self.told.after_first.clone())
+            }
+            Ok(allowance) => left(self.policy, allowance.remaining, 1),
+            Err(exceeded) => left(self.policy, 0, exceeded.seconds()),
+        };
+        headers.insert(RATE_LIMIT_POLICY.clone(), self.told.policy.clone());
+        if let Some(left) = left {
+            headers.insert(RATE_LIMIT.clone(), left);
+        }
     }
 
     fn spend(&self, key: u64, now: i64) -> Result<Allowance, Exceeded> {
@@ -156,7 +196,7 @@ impl Budget {
         match taken {
             Ok(until) => {
                 let left = (SECOND_US - (until - now)).max(0) * i64::from(per_second) / SECOND_US;
-                Ok(Allowance { policy, per_second, remaining: u32::try_from(left).unwrap_or(0) })
+                Ok(Allowance { policy, remaining: u32::try_from(left).unwrap_or(0) })
             }
             Err(wait) => {
                 let wait = Duration::from_micros(u64::try_from(wait).unwrap_or(0));
@@ -205,6 +245,15 @@ impl Limits {
             }),
             hasher: RandomState::new(),
             started: Stopwatch::start(),
+        }
+    }
+
+    /// Tells a caller what became of a budget in this call.
+    pub(crate) fn tell(&self, spent: Result<Allowance, Exceeded>, headers: &mut HeaderMap) {
+        let policy = spent.map_or_else(|exceeded| exceeded.policy, |allowance| allowance.policy);
+        let budgets = [&self.users, &self.addresses].into_iter().flatten();
+        if let Some(budget) = budgets.into_iter().find(|budget| budget.policy == policy) {
+            budget.tell(spent, headers);
         }
     }
 

@@ -26,7 +26,6 @@ use tokio_rustls::TlsAcceptor;
 use tower::Service;
 
 const HEADER_BYTES_MAX: usize = 64 * 1024;
-const HEADERS_MAX: usize = 100;
 /// How long bytes may stay on their way to a client that does not take them.
 const UNREAD_MS: u32 = 30_000;
 /// When the machine is out of descriptors, trying again at once would only burn its time.
@@ -153,10 +152,11 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut builder = http1::Builder::new();
+    // No more than a hundred headers, which is hyper's own limit: to name one makes it prepare room for all of them anew
+    // with every request.
     builder
         .timer(HeaderTime::default())
         .header_read_timeout(http.header_timeout)
-        .max_headers(HEADERS_MAX)
         .max_buf_size(HEADER_BYTES_MAX);
     builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(answers))
 }

@@ -12,10 +12,10 @@ use crate::problem::Problem;
 use futures_util::future::BoxFuture;
 use guerdon_core::identity::Identity;
 use guerdon_core::{Code, Timestamp};
-use jsonwebtoken::{Algorithm, DecodingKey};
+use jsonwebtoken::Algorithm;
 use keys::{KeyRing, NoKey};
 use prometheus_client::registry::Registry;
-use read::{Parts, Read, Rules, read};
+use read::{Parts, Read, Rules, Secret, read};
 use remembered::{Known, Remembered};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -62,7 +62,7 @@ struct Public {
 }
 
 pub struct Verifier {
-    secret: Option<DecodingKey>,
+    secret: Option<Secret>,
     public: Option<Public>,
     rules: Rules,
 }
@@ -70,7 +70,7 @@ pub struct Verifier {
 impl Verifier {
     /// Takes tokens that are signed with the secret, where there is one, and for public keys, where they come from somewhere.
     pub fn new(options: &AuthOptions, keys: Option<(FetchKeys, KeyTimes)>) -> Self {
-        let secret = options.secret.as_ref().map(|secret| DecodingKey::from_secret(secret.as_bytes()));
+        let secret = options.secret.as_deref().map(Secret::new);
         let public = keys.map(|(source, times)| Public {
             ring: KeyRing::new(times),
             source,
@@ -122,7 +122,7 @@ impl Verifier {
         let parts = Parts::of(token, &self.rules.heads)?;
         match (&self.public, &self.secret) {
             (_, Some(secret)) if parts.head.algorithm == Algorithm::HS256 || self.public.is_none() => {
-                read(&parts, secret, Algorithm::HS256, &self.rules, now)
+                read(&parts, secret, &self.rules, now)
             }
             (Some(public), _) => public.verify(token, &parts, &self.rules, now).await,
             (None, _) => Err(invalid("this server takes no tokens")),
@@ -153,7 +153,7 @@ impl Public {
                 "the keys that tokens are checked with cannot be fetched just now; try again",
             ),
         })?;
-        let (identity, times) = read(parts, &key.decoding, key.algorithm, rules, now)?;
+        let (identity, times) = read(parts, &*key, rules, now)?;
         let known = Known { identity: Arc::clone(&identity), times, kid: kid.map(Into::into), key };
         self.remembered.keep(hash, known);
         Ok((identity, times))

@@ -233,7 +233,7 @@ pub(crate) enum Next {
 /// No silence is waited for any longer than this.
 const GATHERING_MAX: Duration = Duration::from_millis(1);
 /// Nor when this many wait: more of them make a commit no cheaper.
-const GATHERING_COMMANDS: usize = 24;
+const GATHERING_COMMANDS: usize = 16;
 
 thread_local! {
     /// Whether this thread says when it has nothing more to bring.
@@ -253,8 +253,13 @@ impl Silence {
     pub fn falls(&self) {
         TELLS.set(true);
         if self.0.gathering.swap(false, Ordering::AcqRel) {
-            self.0.state().silent = true;
-            self.0.arrived.notify_one();
+            let mut state = self.0.state();
+            state.silent = true;
+            let wake = state.waiting_since.is_some() && std::mem::take(&mut state.sleeps);
+            drop(state);
+            if wake {
+                self.0.arrived.notify_one();
+            }
         }
     }
 }
@@ -291,6 +296,8 @@ struct State {
     silent: bool,
     /// Since when something waits.
     waiting_since: Option<Stopwatch>,
+    /// Whether the committer rests and nobody has woken it yet: to wake one that is awake is a call of the system for nothing.
+    sleeps: bool,
 }
 
 impl State {
@@ -352,12 +359,13 @@ impl Lanes {
         state.waiting_since.get_or_insert(since);
         state.silent = !TELLS.get();
         let ripe = state.is_ripe();
+        // The first one wakes the committer in any case: it waits for silence itself, and no longer than it may.
+        let wake = (ripe || first) && std::mem::take(&mut state.sleeps);
         drop(state);
         if !ripe {
             self.gathering.store(true, Ordering::Release);
         }
-        // The first one wakes the committer in any case: it waits for silence itself, and no longer than it may.
-        if ripe || first {
+        if wake {
             self.arrived.notify_one();
         }
         Ok(pending)
@@ -391,6 +399,7 @@ impl Lanes {
             let patience = patience.map(|patience| patience.saturating_sub(waited.elapsed()));
             let patience =
                 if gathered { patience } else { Some(patience.unwrap_or(GATHERING_MAX).min(GATHERING_MAX)) };
+            state.sleeps = true;
             state = match patience {
                 None => self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(Duration::ZERO) => return Next::Nothing,
@@ -398,6 +407,7 @@ impl Lanes {
                     self.arrived.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
                 }
             };
+            state.sleeps = false;
         }
     }
 

@@ -6,7 +6,7 @@ use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 /// A parameter. The stored types are text, 64-bit integer and blob; lists exist on PostgreSQL alone, for `unnest`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Param<'a> {
     Null,
     Int(i64),

@@ -10,6 +10,7 @@ pub struct Statement {
     portable: &'static str,
     postgres: Option<&'static str>,
     sqlite: OnceLock<String>,
+    sqlite_rows: OnceLock<Option<String>>,
 }
 
 /// The schemas that become prefixes on SQLite.
@@ -17,11 +18,16 @@ const SCHEMAS: [&str; 2] = ["core", "integration"];
 
 impl Statement {
     pub const fn portable(sql: &'static str) -> Self {
-        Self { portable: sql, postgres: None, sqlite: OnceLock::new() }
+        Self { portable: sql, postgres: None, sqlite: OnceLock::new(), sqlite_rows: OnceLock::new() }
     }
 
     pub const fn dialects(sqlite: &'static str, postgres: &'static str) -> Self {
-        Self { portable: sqlite, postgres: Some(postgres), sqlite: OnceLock::new() }
+        Self {
+            portable: sqlite,
+            postgres: Some(postgres),
+            sqlite: OnceLock::new(),
+            sqlite_rows: OnceLock::new(),
+        }
     }
 
     pub fn text(&self, engine: Engine) -> &str {
@@ -30,6 +36,46 @@ impl Statement {
             Engine::Postgres => self.postgres.unwrap_or(self.portable),
         }
     }
+
+    /// For SQLite: the same for [`ROWS`] rows, if it inserts the values of one.
+    pub(crate) fn for_rows(&self) -> Option<&str> {
+        let text = self.sqlite_rows.get_or_init(|| for_rows(self.text(Engine::Sqlite)));
+        text.as_deref()
+    }
+}
+
+/// Rows that one statement inserts on SQLite where there are many: it opens the table and each of its indexes, whatever it
+/// finds to do there.
+pub(crate) const ROWS: usize = 8;
+
+/// A failure undoes the whole group, so none of its statements has to be able to undo itself: hence `OR FAIL`.
+fn for_rows(sql: &str) -> Option<String> {
+    let (table, rest) = sql.strip_prefix("INSERT INTO ")?.split_once("VALUES (")?;
+    let mut open = 1;
+    let end = rest.find(|letter| {
+        open += i32::from(letter == '(') - i32::from(letter == ')');
+        open == 0
+    })?;
+    let (values, then) = (&rest[..end], &rest[end + 1..]);
+    let numbers =
+        values.split('?').skip(1).map(|part| part.split(|letter: char| !letter.is_ascii_digit()).next());
+    let params = numbers.map(|number| number?.parse::<usize>().ok()).max()??;
+    if then.contains('?') {
+        return None;
+    }
+    let row = |nth: usize| {
+        let mut parts = values.split('?');
+        let mut row = format!("({}", parts.next().unwrap_or_default());
+        for part in parts {
+            let digits = part.len() - part.trim_start_matches(|letter: char| letter.is_ascii_digit()).len();
+            let (number, text) = part.split_at(digits);
+            let number = number.parse::<usize>().unwrap_or_default() + nth * params;
+            row.push_str(&format!("?{number}{text}"));
+        }
+        row + ")"
+    };
+    let rows: Vec<_> = (0..ROWS).map(row).collect();
+    Some(format!("INSERT OR FAIL INTO {table}VALUES {}{then}", rows.join(", ")))
 }
 
 /// SQLite numbers `$1` by first appearance, as it would a name; `?1` is a position.
@@ -55,10 +101,33 @@ pub(crate) use statements;
 
 #[cfg(test)]
 mod tests {
-    use super::for_sqlite;
+    use super::{ROWS, for_rows, for_sqlite};
 
     #[test]
     fn placeholders_and_schemas() {
         assert_eq!(for_sqlite("SELECT $2, $1 FROM core.transfer"), "SELECT ?2, ?1 FROM core_transfer");
+    }
+    #[test]
+    fn an_insert_of_one_row_becomes_one_of_several() {
+        let many =
+            for_rows("INSERT INTO t (a, b) VALUES (?2, NULLIF(?1, '')) ON CONFLICT DO NOTHING").unwrap();
+        assert!(
+            many.starts_with(
+                "INSERT OR FAIL INTO t (a, b) VALUES (?2, NULLIF(?1, '')), (?4, NULLIF(?3, '')), "
+            )
+        );
+        assert!(many.ends_with(&format!(
+            "(?{}, NULLIF(?{}, '')) ON CONFLICT DO NOTHING",
+            2 * ROWS,
+            2 * ROWS - 1
+        )));
+        for other in [
+            "UPDATE t SET a = ?1",
+            "INSERT INTO t (a) SELECT a FROM u WHERE b = ?1",
+            "INSERT INTO t (a) VALUES (?1) ON CONFLICT (a) DO UPDATE SET b = ?2",
+            "INSERT INTO t (a) VALUES (1)",
+        ] {
+            assert_eq!(for_rows(other), None, "{other}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use crate::fault::Fault;
 use crate::param::{Columns, Param, Row};
 use crate::postgres::PgConnection;
 use crate::sqlite;
-use crate::statement::Statement;
+use crate::statement::{ROWS, Statement};
 use guerdon_core::{Timestamp, Trace};
 use std::collections::HashMap;
 
@@ -199,17 +199,20 @@ impl<'c> Tx<'c> {
             }
             return Ok(changed);
         };
-        let mut prepared = connection
-            .prepare_cached(statement.text(Engine::Sqlite))
-            .map_err(|error| sqlite::fault(&error))?;
-        let mut changed = 0;
-        for row in rows {
-            let count =
-                prepared.execute(rusqlite::params_from_iter(&row)).map_err(|error| sqlite::fault(&error))?;
-            changed += u64::try_from(count).unwrap_or(u64::MAX);
-        }
-        drop(prepared);
-        self.count_rows(changed)
+        let rows: Vec<_> = rows.collect();
+        let one = statement.text(Engine::Sqlite);
+        let (many, rest) = match statement.for_rows() {
+            Some(text) => {
+                let (groups, rest) = rows.as_chunks::<ROWS>();
+                (run_each(connection, text, groups.iter().map(|group| group.as_flattened())), rest)
+            }
+            None => (Ok(0), rows.as_slice()),
+        };
+        let changed = many.and_then(|many| {
+            run_each(connection, one, rest.iter().map(<[_; N]>::as_slice)).map(|rest| many + rest)
+        });
+        let changed = changed.map_err(|error| sqlite::fault(&error))?;
+        self.count_rows(u64::try_from(changed).unwrap_or(u64::MAX))
     }
 
     /// Runs a statement and reads each of its rows.
@@ -268,11 +271,42 @@ impl<'c> Tx<'c> {
     /// Checks that a statement is one that the engine understands.
     pub fn prepare(&mut self, statement: &'static Statement) -> Result<(), Fault> {
         match &mut self.connection {
-            Connection::Sqlite(connection) => connection
-                .prepare_cached(statement.text(Engine::Sqlite))
-                .map(drop)
-                .map_err(|error| sqlite::fault(&error)),
+            Connection::Sqlite(connection) => {
+                let texts = std::iter::once(statement.text(Engine::Sqlite)).chain(statement.for_rows());
+                texts
+                    .map(|text| connection.prepare_cached(text).map(drop))
+                    .collect::<rusqlite::Result<()>>()
+                    .map_err(|error| sqlite::fault(&error))
+            }
             Connection::Postgres(connection) => connection.prepare(statement).map(drop),
         }
     }
+}
+
+/// Runs a statement of SQLite's with each of these lists of parameters; how many rows it changed in all.
+fn run_each<'a, 'p: 'a>(
+    connection: &rusqlite::Connection,
+    text: &str,
+    lists: impl ExactSizeIterator<Item = &'a [Param<'p>]>,
+) -> rusqlite::Result<usize> {
+    if lists.len() == 0 {
+        return Ok(0);
+    }
+    let mut prepared = connection.prepare_cached(text)?;
+    let mut changed = 0;
+    let mut bound: &[Param<'_>] = &[];
+    for params in lists {
+        if params.len() != prepared.parameter_count() {
+            return Err(rusqlite::Error::InvalidParameterCount(params.len(), prepared.parameter_count()));
+        }
+        for (index, value) in params.iter().enumerate() {
+            // What is the same as the time before is bound already.
+            if bound.get(index) != Some(value) {
+                prepared.raw_bind_parameter(index + 1, value)?;
+            }
+        }
+        changed += prepared.raw_execute()?;
+        bound = params;
+    }
+    Ok(changed)
 }

@@ -4,15 +4,19 @@
 //! it says is read once and found again by its text. That, and looking for an audience only where one is expected, is half of
 //! what it takes to check a token that is signed with a secret.
 
+use super::keys::Key;
 use super::{AuthOptions, Times, invalid, numeric_date};
 use crate::problem::Problem;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use guerdon_core::identity::{Identity, Role};
 use guerdon_core::{Timestamp, UserId};
-use jsonwebtoken::{Algorithm, DecodingKey, Header, crypto, decode_header};
+use hmac::{Hmac, KeyInit, Mac};
+use jsonwebtoken::errors::ErrorKind;
+use jsonwebtoken::{Algorithm, Header, crypto, decode_header};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use sha2::Sha256;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Issuers have a few keys at a time.
@@ -156,18 +160,54 @@ impl Names {
 
 pub(super) type Read = (Arc<Identity>, Times);
 
-/// Only this algorithm: a token that names another, or none, is refused whatever it is signed with.
+/// What a signature is compared with.
+pub(super) trait Signed {
+    /// Only this algorithm: a token that names another, or none, is refused whatever it is signed with.
+    fn algorithm(&self) -> Algorithm;
+
+    fn has_signed(&self, message: &str, signature: &str) -> jsonwebtoken::errors::Result<bool>;
+}
+
+/// The secret of HS256 tokens. What it adds to every signature is worked out once.
+pub(super) struct Secret(Hmac<Sha256>);
+
+impl Secret {
+    pub(super) fn new(secret: &str) -> Self {
+        Self(Hmac::new_from_slice(secret.as_bytes()).expect("a key of any length will do"))
+    }
+}
+
+impl Signed for Secret {
+    fn algorithm(&self) -> Algorithm {
+        Algorithm::HS256
+    }
+
+    fn has_signed(&self, message: &str, signature: &str) -> jsonwebtoken::errors::Result<bool> {
+        let signature = BASE64_URL_SAFE_NO_PAD.decode(signature).map_err(ErrorKind::Base64)?;
+        Ok(self.0.clone().chain_update(message).verify_slice(&signature).is_ok())
+    }
+}
+
+impl Signed for Key {
+    fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    fn has_signed(&self, message: &str, signature: &str) -> jsonwebtoken::errors::Result<bool> {
+        crypto::verify(signature, message.as_bytes(), &self.decoding, self.algorithm)
+    }
+}
+
 pub(super) fn read(
     parts: &Parts<'_>,
-    key: &DecodingKey,
-    algorithm: Algorithm,
+    key: &impl Signed,
     Rules { heads, expected }: &Rules,
     now: Timestamp,
 ) -> Result<Read, Problem> {
-    if parts.head.algorithm != algorithm {
+    if parts.head.algorithm != key.algorithm() {
         return Err(invalid("the algorithm is not accepted"));
     }
-    let signed = crypto::verify(parts.signature, parts.message.as_bytes(), key, algorithm);
+    let signed = key.has_signed(parts.message, parts.signature);
     if !signed.map_err(|error| invalid(&refusal(&error)))? {
         return Err(invalid("the signature does not match"));
     }
@@ -200,7 +240,6 @@ fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, Problem> {
 
 /// Says what is wrong without repeating any of the token.
 fn refusal(error: &jsonwebtoken::errors::Error) -> String {
-    use jsonwebtoken::errors::ErrorKind;
     match error.kind() {
         ErrorKind::InvalidSignature => "the signature does not match".into(),
         ErrorKind::InvalidAlgorithm | ErrorKind::InvalidAlgorithmName => {
@@ -213,22 +252,22 @@ fn refusal(error: &jsonwebtoken::errors::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Algorithm, DecodingKey, HEADS_KEPT, Parts, Rules, Timestamp, read};
+    use super::{Algorithm, HEADS_KEPT, Parts, Rules, Secret, Timestamp, read};
     use crate::token::AuthOptions;
     use jsonwebtoken::{EncodingKey, Header, encode};
     use serde_json::{Value, json};
 
-    const SECRET: &[u8] = b"a secret of tests that is long enough";
+    const SECRET: &str = "a secret of tests that is long enough";
     const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 
-    fn token(header: &Header, claims: &Value, secret: &[u8]) -> String {
-        encode(header, claims, &EncodingKey::from_secret(secret)).unwrap()
+    fn token(header: &Header, claims: &Value, secret: &str) -> String {
+        encode(header, claims, &EncodingKey::from_secret(secret.as_bytes())).unwrap()
     }
 
     fn who(token: &str, rules: &Rules) -> Result<String, String> {
-        let key = DecodingKey::from_secret(SECRET);
+        let key = Secret::new(SECRET);
         let parts = Parts::of(token, &rules.heads);
-        let read = parts.and_then(|parts| read(&parts, &key, Algorithm::HS256, rules, NOW));
+        let read = parts.and_then(|parts| read(&parts, &key, rules, NOW));
         read.map(|(identity, _)| identity.user_id.to_string()).map_err(|problem| problem.detail)
     }
 
@@ -269,14 +308,14 @@ mod tests {
         // Forged ones leave nothing behind.
         for number in 0..2 * HEADS_KEPT {
             let header = Header { kid: Some(number.to_string()), ..Header::default() };
-            let told = who(&token(&header, &claims("u-1"), b"another secret, as long as the other"), &rules);
+            let told = who(&token(&header, &claims("u-1"), "another secret, as long as the other"), &rules);
             assert!(told.unwrap_err().contains("signature"));
         }
         assert_eq!(rules.heads.0.read().unwrap().len(), 0);
         assert_eq!(who(&token(&header, &claims("u-1"), SECRET), &rules).as_deref(), Ok("u-1"));
         assert_eq!(rules.heads.0.read().unwrap().len(), 1);
         // The next one with the same head is checked all the same.
-        let forged = token(&header, &claims("u-2"), b"another secret, as long as the other");
+        let forged = token(&header, &claims("u-2"), "another secret, as long as the other");
         assert!(who(&forged, &rules).unwrap_err().contains("signature"));
         let good = token(&header, &claims("u-3"), SECRET);
         assert_eq!(who(&good, &rules).as_deref(), Ok("u-3"));

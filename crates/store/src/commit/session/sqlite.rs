@@ -42,7 +42,7 @@ impl SqliteSession {
             self.syncs = durable;
         }
         self.checkpointer.enter();
-        let begun = self.batch("BEGIN IMMEDIATE");
+        let begun = self.once("BEGIN IMMEDIATE");
         match begun {
             Ok(()) => self.room.keep(self.checkpointer.log_pages()),
             Err(_) => self.checkpointer.leave(),
@@ -51,8 +51,17 @@ impl SqliteSession {
     }
 
     pub(super) fn batch(&mut self, sql: &str) -> Result<(), Fault> {
+        self.run(|connection| connection.execute_batch(sql))
+    }
+
+    /// One statement that every group runs: it is read by SQLite's parser once, and not for each group.
+    fn once(&mut self, sql: &str) -> Result<(), Fault> {
+        self.run(|connection| connection.prepare_cached(sql)?.execute([]).map(drop))
+    }
+
+    fn run(&mut self, run: impl FnOnce(&Connection) -> rusqlite::Result<()>) -> Result<(), Fault> {
         let connection = self.connection.as_ref().ok_or(Fault::Halted)?;
-        let outcome = connection.execute_batch(sql).map_err(|error| sqlite::fault(&error));
+        let outcome = run(connection).map_err(|error| sqlite::fault(&error));
         if outcome == Err(Fault::Halted) {
             self.connection = None;
         }
@@ -66,7 +75,7 @@ impl SqliteSession {
     }
 
     pub(super) fn commit(&mut self) -> Commit {
-        let committed = self.batch("COMMIT");
+        let committed = self.once("COMMIT");
         let outcome = match committed {
             Ok(()) => Commit::Done,
             Err(Fault::Halted) => Commit::Unknown,
