@@ -111,7 +111,8 @@ async function consolePages(address, operator, userId) {
   const [allocation] = await list(`/v1/admin/allocations?memberId=${userId}&eventId=drop&limit=1`);
   const [message] = await list("/v1/admin/outbox?limit=1");
   const [account] = await list(`/v1/admin/accounts?ownerId=${userId}`);
-  const [issue] = (await list("/v1/admin/accounts?limit=10")).filter((one) => one.ownerId.includes("#"));
+  // The house opens its own with the first group of those that it pays into.
+  const [issue] = (await list("/v1/admin/accounts?limit=200")).filter((one) => one.ownerId.includes("#"));
   const [entry] = await list(`/v1/accounts/${account.accountId}/entries?limit=1`);
   const [coupon] = await list(`/v1/admin/users/${userId}/coupons?limit=1`);
   const of = (path, names) => names.map((name) => `${path}${path.includes("?") ? "&" : "?"}status=${name}`);

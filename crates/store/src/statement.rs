@@ -63,16 +63,15 @@ fn for_rows(sql: &str) -> Option<String> {
     if then.contains('?') {
         return None;
     }
+    let renumbered = |nth: usize, part: &str| {
+        let text = part.trim_start_matches(|letter: char| letter.is_ascii_digit());
+        let number = part[..part.len() - text.len()].parse::<usize>().unwrap_or_default();
+        format!("?{}{text}", number + nth * params)
+    };
+    let (first, others) = values.split_once('?')?;
     let row = |nth: usize| {
-        let mut parts = values.split('?');
-        let mut row = format!("({}", parts.next().unwrap_or_default());
-        for part in parts {
-            let digits = part.len() - part.trim_start_matches(|letter: char| letter.is_ascii_digit()).len();
-            let (number, text) = part.split_at(digits);
-            let number = number.parse::<usize>().unwrap_or_default() + nth * params;
-            row.push_str(&format!("?{number}{text}"));
-        }
-        row + ")"
+        let others: String = others.split('?').map(|part| renumbered(nth, part)).collect();
+        format!("({first}{others})")
     };
     let rows: Vec<_> = (0..ROWS).map(row).collect();
     Some(format!("INSERT OR FAIL INTO {table}VALUES {}{then}", rows.join(", ")))

@@ -272,10 +272,9 @@ impl<'c> Tx<'c> {
     pub fn prepare(&mut self, statement: &'static Statement) -> Result<(), Fault> {
         match &mut self.connection {
             Connection::Sqlite(connection) => {
-                let texts = std::iter::once(statement.text(Engine::Sqlite)).chain(statement.for_rows());
+                let mut texts = std::iter::once(statement.text(Engine::Sqlite)).chain(statement.for_rows());
                 texts
-                    .map(|text| connection.prepare_cached(text).map(drop))
-                    .collect::<rusqlite::Result<()>>()
+                    .try_for_each(|text| connection.prepare_cached(text).map(drop))
                     .map_err(|error| sqlite::fault(&error))
             }
             Connection::Postgres(connection) => connection.prepare(statement).map(drop),
