@@ -105,8 +105,10 @@ export async function bulkPage({ parameters, signal }) {
     } });
     const full = meter({ label: t("bulk.changed") });
     full.set(run.retried, Math.max(run.lookedAt, 1));
+    // A share of nothing is no share.
+    const share = run.lookedAt > 0 ? full.element : null;
     replace(place, page({ title: t(`bulk.${run.action}`), back: ["#/allocations", t("nav.allocations")], marks: [statusMark("retryStatus", run.status)], actions: stop ? [stop] : null },
-      card(t("bulk.progress"), h("div", { role: "status", class: "stack" }, h("p", { data: { progress: run.status } }, t("bulk.progress.text", { changed: run.retried, looked: run.lookedAt })), full.element)),
+      card(t("bulk.progress"), h("div", { role: "status", class: "stack" }, h("p", { data: { progress: run.status } }, t("bulk.progress.text", { changed: run.retried, looked: run.lookedAt })), share)),
       card(t("request.facts"), facts([
         [t("bulk.which"), whichText(run.filter)],
         [t("action.note"), run.note ?? "–"],
