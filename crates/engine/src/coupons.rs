@@ -18,6 +18,7 @@ mod reads;
 mod recount;
 mod stream;
 mod teller;
+mod turns;
 mod worker;
 
 pub use drift::{Compared, Comparison};
@@ -38,6 +39,7 @@ use std::time::Duration;
 use stream::Accepted;
 use teller::Teller;
 use tokio::sync::{Notify, watch};
+use turns::Turns;
 
 /// Who counts coupons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +90,7 @@ pub(crate) struct Coupons {
     /// A coupon does not change once it is made.
     known: RwLock<HashMap<CouponId, Arc<Coupon>>>,
     numbers: RwLock<HashMap<i64, CouponId>>,
+    turns: Turns,
     awaited: Mutex<HashMap<UserCouponId, watch::Sender<u64>>>,
     /// Rung when there is something to count.
     bell: Notify,
@@ -119,6 +122,7 @@ impl Coupons {
             counter,
             known: RwLock::default(),
             numbers: RwLock::default(),
+            turns: Turns::default(),
             awaited: Mutex::default(),
             bell: Notify::new(),
             stream_bell: Notify::new(),

@@ -2,7 +2,6 @@
 
 use super::{Coupons, Issuer, confirm, news, take_of};
 use crate::engine::Engine;
-use crate::entropy::Entropy;
 use crate::failpoint;
 use crate::failure::Failure;
 use crate::groups::by_key;
@@ -54,7 +53,7 @@ impl Engine {
         key: String,
     ) -> Result<IssuedCoupon, Failure> {
         let now = self.now();
-        let id = UserCouponId::made(coupon.number, now, Entropy.number());
+        let id = self.coupons.turns.id(&coupon, now);
         let ask = Ask {
             coupon: Arc::clone(&coupon),
             user,

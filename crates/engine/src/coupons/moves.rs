@@ -81,7 +81,7 @@ impl Engine {
         user: UserId,
         key: &str,
     ) -> Result<UserCoupon, Failure> {
-        let id = UserCouponId::made(coupon.number, self.now(), Entropy.number());
+        let id = self.coupons.turns.id(&coupon, self.now());
         let change = Change {
             which: Which::Grant { user, key: key_of_grant(key), id },
             coupon,
